@@ -1,0 +1,49 @@
+/** \file
+ * What the checker must know of an algorithm, taken out of Halide once: Funcs, stages, loops, who calls whom.
+ * Plain data, so that the checker, its tests and its fuzzer build without Halide.
+ */
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+/// A loop that a definition starts with: a Var of the Func or an RVar of the update.
+struct DimInfo {
+    std::string name;  ///< as the user wrote it: an RDom "k" of one dimension has `k`, of more `k.x`, `k.y`
+    bool is_rvar = false;
+    /// Iterations may run in any order without changing the result (always so for Vars).
+    bool is_pure = true;
+    std::optional<int64_t> min, extent; ///< where they are constants
+    std::string extent_text;            ///< the extent as an expression, for messages
+};
+
+struct StageInfo {
+    std::vector<DimInfo> dims; ///< innermost first, as Halide keeps them
+    bool is_associative = false; ///< rfactor and atomic are possible
+    std::string source;          ///< the definition as text, for messages
+};
+
+struct FuncInfo {
+    std::string name; ///< without Halide's `$1` suffix; unique in a pipeline
+    std::vector<std::string> types; ///< element types of the Tuple, "float32", "bfloat16"
+    std::vector<StageInfo> stages; ///< stages[0] the pure definition
+    bool is_output = false;
+    bool is_input = false;   ///< the Func of an input buffer: only its wrappers (`in`) can be scheduled
+    bool is_extern = false;
+    bool can_be_inlined = false;
+    std::vector<std::string> callers; ///< Funcs that read it
+    std::vector<std::string> callees;
+};
+
+struct PipelineInfo {
+    std::string generator;
+    std::vector<FuncInfo> funcs; ///< in topological order, producers first
+    std::vector<std::string> outputs;
+    const FuncInfo *find(const std::string &name) const;
+};
+
+} // namespace kiln

@@ -1,0 +1,111 @@
+/** \file
+ * A schedule as a value: the syntax tree that the parser builds and the printers, checker, applier and
+ * searcher read. It knows nothing of Halide. The grammar is docs/schedule.ebnf.
+ */
+#pragma once
+
+#include "dsl/support/Diagnostic.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+/// An expression of the schedule language: an argument, a knob's bound, a `require`, a specialize condition.
+struct Node {
+    enum class Kind {
+        Int,    ///< int_value
+        Float,  ///< float_value
+        String, ///< text, without its quotes
+        Name,   ///< text: a loop, Func, knob or enumerator, told apart by where it stands
+        Unary,  ///< text: "-" or "!"; args[0]
+        Binary, ///< text: the operator; args[0], args[1]
+        Call,   ///< text: the function; args. `y.extent(x)` has the receiver in args[0] and is_method set
+        List,   ///< `{a, b}`: args
+    };
+    Kind kind = Kind::Int;
+    std::string text;
+    int64_t int_value = 0;
+    double float_value = 0;
+    bool is_method = false;
+    std::string keyword; ///< `stages = 4`: "stages"; empty for a positional argument
+    std::vector<Node> args;
+    Span span;
+
+    /// Equal in meaning: spans do not count.
+    bool operator==(const Node &other) const;
+};
+
+/// Which definition a statement schedules.
+struct StageRef {
+    std::string func; ///< the Func's name, or a binding made by an earlier statement
+    Span func_span;
+    /// `x.in(acc)`, `x.in({a, b})`, `x.in()`: the wrapper of `func` for these consumers.
+    bool is_wrapper = false;
+    std::vector<std::string> wrapper_for; ///< empty: the global wrapper `x.in()`
+    int update = -1;                      ///< -1: the pure definition; n: update(n)
+    Span span;
+    bool operator==(const StageRef &other) const;
+};
+
+/// One call in a statement's chain: `.split(x, xo, xi, 8, GuardWithIf)`.
+struct DirectiveCall {
+    std::string name;
+    Span name_span;
+    std::vector<Node> args;
+    Span span; ///< from the name to the closing bracket
+    bool operator==(const DirectiveCall &other) const;
+};
+
+/// `acc.update().split(…).vectorize(…);` or `part = acc.update().rfactor(ko, u);`
+struct Statement {
+    std::string binding; ///< the name given to the Func that rfactor returns, or ""
+    Span binding_span;
+    StageRef stage;
+    std::vector<DirectiveCall> calls;
+    Span span;
+    std::vector<std::string> comments; ///< comment lines above the statement, kept by the printer
+    bool operator==(const Statement &other) const;
+};
+
+/// `knob bm in {64, 128, 256}`: the values it may take, written out in order. Names are allowed
+/// (`knob tail in {GuardWithIf, RoundUp}`): then `names` holds them and `values` is empty.
+struct Knob {
+    std::string name;
+    Span span;
+    std::vector<int64_t> values;
+    std::vector<std::string> names;
+    Node domain; ///< as written, for the printer
+};
+
+struct Require {
+    Node condition;
+    Span span;
+};
+
+/// `cuda sm_90a` (exact) or `cuda sm >= 80` (portable), `cpu avx2`, `cpu`, `opencl`.
+struct TargetPattern {
+    std::string backend; ///< "cpu", "cuda" or "opencl"
+    std::vector<std::string> features;
+    std::optional<int> at_least; ///< the N of `sm >= N`
+    Span span;
+    bool operator==(const TargetPattern &other) const;
+};
+
+struct Schedule {
+    std::string name;
+    std::string op; ///< the generator it was written for
+    std::optional<TargetPattern> target;
+    std::vector<Knob> knobs;
+    std::vector<Require> requires_;
+    std::vector<Statement> statements;
+    std::vector<std::string> header_comments; ///< comment lines before `schedule`: the facts
+    std::string file;
+    std::shared_ptr<const std::string> source; ///< the text that the spans point into
+    Span name_span, op_span;
+};
+
+} // namespace kiln

@@ -1,0 +1,38 @@
+/** \file
+ * Where a kernel runs: a backend and the features it may use. Written `cpu`, `cpu avx2`, `cpu avx512`,
+ * `cpu avx512_bf16`, `cuda`, `cuda sm_90a`, `opencl`; on the command line also with '-' or ',' for the blank.
+ */
+#pragma once
+
+#include "dsl/support/Diagnostic.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kiln {
+
+enum class Backend { Cpu, Cuda, OpenCL };
+
+struct Target {
+    Backend backend = Backend::Cpu;
+    /// Kiln's own names: sse41, avx2, avx512, avx512_bf16 for CPU (each includes the ones before it);
+    /// sm_XX for CUDA. At most one. Empty means the least that the backend guarantees: never the building host.
+    std::string feature;
+
+    /// Throws kiln::Error K0901 (unknown backend) or K0902 (unknown feature), with what exists.
+    static Target parse(std::string_view text);
+    /// The canonical spelling, `cpu avx2`; parse(str()) == *this.
+    std::string str() const;
+    /// For file and symbol names: `cpu_avx2`.
+    std::string slug() const;
+    /// The Halide target string for kernels: OS and architecture of this build, features, `user_context`,
+    /// `no_runtime`, `large_buffers` where the backend has them.
+    std::string halide() const;
+
+    bool operator==(const Target &) const = default;
+};
+
+const char *backend_name(Backend backend);
+
+} // namespace kiln
