@@ -17,7 +17,8 @@ enum class Backend { Cpu, Cuda, OpenCL };
 struct Target {
     Backend backend = Backend::Cpu;
     /// Kiln's own names: sse41, avx2, avx512, avx512_bf16 for CPU (each includes the ones before it);
-    /// sm_XX for CUDA. At most one. Empty means the least that the backend guarantees: never the building host.
+    /// sm_XX for CUDA. At most one. Empty means the least that the backend guarantees: never the building
+    /// host.
     std::string feature;
 
     /// Throws kiln::Error K0901 (unknown backend) or K0902 (unknown feature), with what exists.
@@ -29,10 +30,16 @@ struct Target {
     /// The Halide target string for kernels: OS and architecture of this build, features, `user_context`,
     /// `no_runtime`, `large_buffers` where the backend has them.
     std::string halide() const;
+    /// Orders the features of one backend: 0 none, 1 sse41, 2 avx2 … for CPU; the compute capability for CUDA
+    /// (`sm_90a` → 90, plain `cuda` → 75, the least that NVRTC 13 compiles for).
+    int level() const;
 
     bool operator==(const Target &) const = default;
 };
 
 const char *backend_name(Backend backend);
+
+/// The features that parse() knows for a backend, least first.
+std::vector<std::string> target_features(Backend backend);
 
 } // namespace kiln
