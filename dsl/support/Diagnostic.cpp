@@ -42,8 +42,8 @@ std::string indent_under(std::string_view text, int columns) {
 } // namespace
 
 std::string render(const Diagnostic &d, std::string_view source) {
-    std::string out = fmt::format("{}[{}]: {}\n", d.severity == Severity::Error ? "error" : "warning", d.code,
-                                  d.message);
+    std::string out =
+        fmt::format("{}[{}]: {}\n", d.severity == Severity::Error ? "error" : "warning", d.code, d.message);
     std::string gutter = "  ";
     if (d.span.line > 0) {
         std::string number = std::to_string(d.span.line);
@@ -54,8 +54,9 @@ std::string render(const Diagnostic &d, std::string_view source) {
         if (!text.empty()) {
             int room = std::max(1, static_cast<int>(text.size()) - d.span.column + 1);
             std::string carets(std::clamp(d.span.length, 1, room), '^');
-            out += fmt::format("{} |\n{} | {}\n{} | {}{}{}{}\n", gutter, number, text, gutter,
-                               indent_under(text, d.span.column), carets, d.label.empty() ? "" : " ", d.label);
+            out +=
+                fmt::format("{} |\n{} | {}\n{} | {}{}{}{}\n", gutter, number, text, gutter,
+                            indent_under(text, d.span.column), carets, d.label.empty() ? "" : " ", d.label);
         } else if (!d.label.empty()) {
             out += fmt::format("{} = note: {}\n", gutter, d.label);
         }
@@ -99,16 +100,11 @@ std::string render_all(const std::vector<Diagnostic> &diagnostics, std::string_v
 }
 
 nlohmann::json to_json(const Diagnostic &d) {
-    return {{"code", d.code},
-            {"severity", d.severity == Severity::Error ? "error" : "warning"},
-            {"message", d.message},
-            {"file", d.file},
-            {"line", d.span.line},
-            {"column", d.span.column},
-            {"length", d.span.length},
-            {"label", d.label},
-            {"notes", d.notes},
-            {"helps", d.helps}};
+    return {{"code", d.code},          {"severity", d.severity == Severity::Error ? "error" : "warning"},
+            {"message", d.message},    {"file", d.file},
+            {"line", d.span.line},     {"column", d.span.column},
+            {"length", d.span.length}, {"label", d.label},
+            {"notes", d.notes},        {"helps", d.helps}};
 }
 
 Diagnostic diagnostic_from_json(const nlohmann::json &j) {
@@ -162,10 +158,8 @@ std::string summary(const std::vector<Diagnostic> &diagnostics) {
 }
 } // namespace
 
-Error::Error(std::vector<Diagnostic> d) : std::runtime_error(summary(d)), diagnostics(std::move(d)) {
-}
+Error::Error(std::vector<Diagnostic> d) : std::runtime_error(summary(d)), diagnostics(std::move(d)) {}
 
-Error::Error(Diagnostic d) : Error(std::vector<Diagnostic>{std::move(d)}) {
-}
+Error::Error(Diagnostic d) : Error(std::vector<Diagnostic>{std::move(d)}) {}
 
 } // namespace kiln
