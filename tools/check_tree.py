@@ -1,0 +1,41 @@
+"""Checks the shape of the checkout: a short README in each folder and no file too long to read."""
+
+import collections
+import sys
+
+from tree_files import ROOT, source_files
+
+LINES_OF_A_FILE = 800
+LINES_OF_A_README = 20
+# Folders down to this depth explain themselves; deeper ones belong to the part above them.
+DEPTH_WITH_README = 2
+CODE = {".c", ".cpp", ".h", ".hpp", ".py", ".sh", ".cmake", ".sched", ".md", ".txt", ".ebnf"}
+
+
+def faults():
+    folders = collections.defaultdict(set)
+    for path in source_files():
+        for depth in range(1, len(path.parts)):
+            folders[path.parts[:depth]].add(path.parts[depth])
+        if path.suffix not in CODE:
+            continue
+        lines = (ROOT / path).read_text(errors="replace").count("\n")
+        if lines > LINES_OF_A_FILE:
+            yield f"{path}: {lines} lines; split it before {LINES_OF_A_FILE}"
+        if path.name == "README.md" and len(path.parts) in (2, 3) and lines > LINES_OF_A_README:
+            yield f"{path}: {lines} lines; a folder's README has at most {LINES_OF_A_README}"
+    for folder, names in sorted(folders.items()):
+        if len(folder) <= DEPTH_WITH_README and folder[0] != ".ci" and "README.md" not in names:
+            yield f"{'/'.join(folder)}: no README.md"
+
+
+def main():
+    found = list(faults())
+    for fault in found:
+        print(fault, file=sys.stderr)
+    print(f"{len(found)} faults in the shape of the tree")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
