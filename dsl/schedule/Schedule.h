@@ -14,16 +14,23 @@
 
 namespace kiln {
 
+/// Comment lines, without their slashes, kept by the printer. They never count in comparisons.
+struct Comments {
+    std::vector<std::string> above;
+    std::string beside; ///< on the same line, after the item
+};
+
 /// An expression of the schedule language: an argument, a knob's bound, a `require`, a specialize condition.
 struct Node {
     enum class Kind {
         Int,    ///< int_value
         Float,  ///< float_value
-        String, ///< text, without its quotes
-        Name,   ///< text: a loop, Func, knob or enumerator, told apart by where it stands
+        String, ///< text, without its quotes and escapes
+        Name,   ///< text: a loop (`xo`, `k.x`), Func, knob or enumerator, told apart by where it stands
         Unary,  ///< text: "-" or "!"; args[0]
-        Binary, ///< text: the operator; args[0], args[1]
-        Call,   ///< text: the function; args. `y.extent(x)` has the receiver in args[0] and is_method set
+        Binary, ///< text: the operator, also ".." in a knob's domain; args[0], args[1]
+        Call,   ///< text: the function; args. `y.extent(x)` has the receiver in args[0] and is_method set.
+                ///< In a knob's domain `1..9 step 2` is Call "range" of three
         List,   ///< `{a, b}`: args
     };
     Kind kind = Kind::Int;
@@ -34,6 +41,10 @@ struct Node {
     std::string keyword; ///< `stages = 4`: "stages"; empty for a positional argument
     std::vector<Node> args;
     Span span;
+
+    static Node integer(int64_t value, Span span = {});
+    static Node name(std::string text, Span span = {});
+    static Node list(std::vector<Node> args, Span span = {});
 
     /// Equal in meaning: spans do not count.
     bool operator==(const Node &other) const;
@@ -47,7 +58,12 @@ struct StageRef {
     bool is_wrapper = false;
     std::vector<std::string> wrapper_for; ///< empty: the global wrapper `x.in()`
     int update = -1;                      ///< -1: the pure definition; n: update(n)
+    /// Only in the body of a macro: the statement starts with `.` and schedules what the macro is called on.
+    bool is_receiver = false;
     Span span;
+
+    /// As written: `acc.update(1)`, `x.in({a, b})`, "" for a receiver.
+    std::string str() const;
     bool operator==(const StageRef &other) const;
 };
 
@@ -57,17 +73,21 @@ struct DirectiveCall {
     Span name_span;
     std::vector<Node> args;
     Span span; ///< from the name to the closing bracket
+    /// In canonical form: what the user wrote for it, `vectorize(x, 8)`, where that differs; else "".
+    std::string expanded_from;
+    std::vector<std::string> comments; ///< comment lines inside the chain, above this call
     bool operator==(const DirectiveCall &other) const;
 };
 
 /// `acc.update().split(…).vectorize(…);` or `part = acc.update().rfactor(ko, u);`
+/// A macro called as a statement, `stage_input(a, acc);`, has an empty stage.func and one call.
 struct Statement {
     std::string binding; ///< the name given to the Func that rfactor returns, or ""
     Span binding_span;
     StageRef stage;
     std::vector<DirectiveCall> calls;
     Span span;
-    std::vector<std::string> comments; ///< comment lines above the statement, kept by the printer
+    Comments comments;
     bool operator==(const Statement &other) const;
 };
 
@@ -78,12 +98,16 @@ struct Knob {
     Span span;
     std::vector<int64_t> values;
     std::vector<std::string> names;
-    Node domain; ///< as written, for the printer
+    Node domain; ///< as written, for the printer: a List
+    Comments comments;
+    bool operator==(const Knob &other) const;
 };
 
 struct Require {
     Node condition;
     Span span;
+    Comments comments;
+    bool operator==(const Require &other) const;
 };
 
 /// `cuda sm_90a` (exact) or `cuda sm >= 80` (portable), `cpu avx2`, `cpu`, `opencl`.
@@ -92,7 +116,21 @@ struct TargetPattern {
     std::vector<std::string> features;
     std::optional<int> at_least; ///< the N of `sm >= N`
     Span span;
+    std::string str() const;
     bool operator==(const TargetPattern &other) const;
+};
+
+/// `macro name(a, b) { … }`: a composite directive (every statement of its body starts with `.`) or a
+/// composite statement (none does). Parameters are replaced by the arguments as text; see Macros.h.
+struct Macro {
+    std::string name;
+    std::vector<std::string> params;
+    std::vector<Statement> body;
+    Span span;
+    Comments comments;
+    std::vector<std::string> footer; ///< comment lines before the closing brace
+    bool is_chain() const { return !body.empty() && body.front().stage.is_receiver; }
+    bool operator==(const Macro &other) const;
 };
 
 struct Schedule {
@@ -101,11 +139,17 @@ struct Schedule {
     std::optional<TargetPattern> target;
     std::vector<Knob> knobs;
     std::vector<Require> requires_;
+    std::vector<Macro> macros; ///< its own and those of the file that it uses, in order of definition
     std::vector<Statement> statements;
     std::vector<std::string> header_comments; ///< comment lines before `schedule`: the facts
+    std::vector<std::string> footer;          ///< comment lines before the closing brace
+    Comments op_comments, target_comments;
     std::string file;
     std::shared_ptr<const std::string> source; ///< the text that the spans point into
     Span name_span, op_span;
+
+    /// Equal in meaning: spans, comments, file and source do not count.
+    bool operator==(const Schedule &other) const;
 };
 
 } // namespace kiln
