@@ -23,7 +23,7 @@ step() {
 }
 
 step_done() {
-    [ -z "$step_name" ] || say "$step_name: done in $((SECONDS - step_start)) s"
+    [ -z "$step_name" ] || printf '   done in %s s\n' "$((SECONDS - step_start))"
     step_name=''
 }
 
