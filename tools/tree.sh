@@ -21,8 +21,12 @@ configure_tree() {
 }
 
 configure_main() {
+    local halide
+    halide=$(halide_folder)
+    # Halide_DIR by name: the wheel's other entry, in share/cmake, would ask for Python's headers.
     configure_tree build -DCMAKE_CXX_COMPILER=g++ -DCMAKE_C_COMPILER=gcc \
-        "-DCMAKE_PREFIX_PATH=$(halide_folder)" "-DPython3_EXECUTABLE=$KILN_PY/bin/python" \
+        "-DCMAKE_PREFIX_PATH=$halide" "-DHalide_DIR=$halide/lib64/cmake/Halide" \
+        "-DPython3_EXECUTABLE=$KILN_PY/bin/python" \
         "-DKILN_SANITIZED_TREE=$KILN_ROOT/build-sanitize"
 }
 
