@@ -177,26 +177,6 @@ TemporaryFolder::~TemporaryFolder() {
     forget_unfinished(path_);
 }
 
-fs::path cache_dir() {
-    auto value = [](const char *name) -> std::string {
-        const char *text = std::getenv(name);
-        return text ? text : "";
-    };
-    if (std::string dir = value("KILN_CACHE_DIR"); !dir.empty()) {
-        return dir;
-    }
-    // The XDG rules say that a relative path there is to be ignored.
-    if (std::string dir = value("XDG_CACHE_HOME"); !dir.empty() && dir[0] == '/') {
-        return fs::path(dir) / "kiln";
-    }
-    if (std::string dir = value("HOME"); !dir.empty()) {
-        return fs::path(dir) / ".cache" / "kiln";
-    }
-    std::error_code error;
-    fs::path temporary = fs::temp_directory_path(error);
-    return (error ? fs::path("/tmp") : temporary) / fmt::format("kiln-{}", getuid());
-}
-
 fs::path program_path() {
     std::error_code error;
     return fs::read_symlink("/proc/self/exe", error);

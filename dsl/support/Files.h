@@ -34,10 +34,6 @@ private:
     std::filesystem::path path_;
 };
 
-/// Where Kiln keeps what it may compute again: KILN_CACHE_DIR, else XDG_CACHE_HOME/kiln, else ~/.cache/kiln,
-/// else a folder of the user's in the system's temporary folder. Not created.
-std::filesystem::path cache_dir();
-
 /// The program that runs, with links resolved.
 std::filesystem::path program_path();
 

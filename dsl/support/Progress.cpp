@@ -17,7 +17,7 @@ namespace kiln {
 
 using Clock = std::chrono::steady_clock;
 
-struct ProgressState {
+struct ActivityState {
     std::string what, detail;
     size_t total = 0, done = 0;
     Clock::time_point start = Clock::now();
@@ -52,7 +52,7 @@ size_t terminal_width() {
     return ioctl(2, TIOCGWINSZ, &size) == 0 && size.ws_col > 10 ? size.ws_col : 80;
 }
 
-std::string describe(const ProgressState &state) {
+std::string describe(const ActivityState &state) {
     double age = since(state.start);
     std::string text = state.what;
     if (state.total > 0) {
@@ -89,7 +89,7 @@ public:
         mode_ = mode;
     }
 
-    void push(std::shared_ptr<ProgressState> state) {
+    void push(std::shared_ptr<ActivityState> state) {
         std::lock_guard lock(mutex_);
         stack_.push_back(std::move(state));
         if (mode_ != ProgressMode::Off && !running_) {
@@ -99,7 +99,7 @@ public:
         changed_.notify_all();
     }
 
-    void pop(const std::shared_ptr<ProgressState> &state) {
+    void pop(const std::shared_ptr<ActivityState> &state) {
         std::lock_guard lock(mutex_);
         hide();
         if (state->shown && mode_ == ProgressMode::Plain) {
@@ -108,7 +108,7 @@ public:
         std::erase(stack_, state);
     }
 
-    void update(ProgressState &state, size_t done, std::string detail) {
+    void update(ActivityState &state, size_t done, std::string detail) {
         std::lock_guard lock(mutex_);
         state.done = done;
         state.detail = std::move(detail);
@@ -127,7 +127,7 @@ private:
         }
     }
 
-    bool due(const ProgressState &state) const {
+    bool due(const ActivityState &state) const {
         return mode_ != ProgressMode::Off && since(state.start) >= first_after_s &&
                (mode_ == ProgressMode::Terminal || !state.shown || since(state.last_line) >= plain_every_s);
     }
@@ -139,7 +139,7 @@ private:
                 changed_.wait(lock);
                 continue;
             }
-            ProgressState &state = *stack_.back();
+            ActivityState &state = *stack_.back();
             if (due(state)) {
                 state.shown = true;
                 state.last_line = Clock::now();
@@ -156,7 +156,7 @@ private:
 
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::vector<std::shared_ptr<ProgressState>> stack_;
+    std::vector<std::shared_ptr<ActivityState>> stack_;
     ProgressMode mode_ = ProgressMode::Off;
     bool running_ = false, on_screen_ = false;
 };
@@ -171,17 +171,17 @@ void hide_progress() {
     Display::instance().hide_now();
 }
 
-Progress::Progress(std::string what, size_t total) : state_(std::make_shared<ProgressState>()) {
+Activity::Activity(std::string what, size_t total) : state_(std::make_shared<ActivityState>()) {
     state_->what = std::move(what);
     state_->total = total;
     Display::instance().push(state_);
 }
 
-Progress::~Progress() {
+Activity::~Activity() {
     Display::instance().pop(state_);
 }
 
-void Progress::at(size_t done, std::string detail) {
+void Activity::at(size_t done, std::string detail) {
     Display::instance().update(*state_, done, std::move(detail));
 }
 

@@ -14,22 +14,22 @@ enum class ProgressMode { Off, Plain, Terminal };
 /// Of the whole program; Off until this is called. The command line picks Terminal where stderr is one.
 void set_progress_mode(ProgressMode mode);
 
-struct ProgressState;
+struct ActivityState;
 
 /// One piece of work, from construction to destruction. They nest: the innermost is shown.
-class Progress {
+class Activity {
 public:
     /// `what` in the form "building gemm for cpu avx2". `total` steps, or 0 where the number is not known.
-    explicit Progress(std::string what, size_t total = 0);
-    ~Progress();
-    Progress(const Progress &) = delete;
-    Progress &operator=(const Progress &) = delete;
+    explicit Activity(std::string what, size_t total = 0);
+    ~Activity();
+    Activity(const Activity &) = delete;
+    Activity &operator=(const Activity &) = delete;
 
     /// `done` of the steps are over and `detail` comes next. From any thread, as often as one likes.
     void at(size_t done, std::string detail = "");
 
 private:
-    std::shared_ptr<ProgressState> state_;
+    std::shared_ptr<ActivityState> state_;
 };
 
 /// Takes the renewed line off the terminal, so that other text can be printed. It comes back by itself.
