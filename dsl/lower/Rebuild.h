@@ -15,13 +15,16 @@
 
 namespace kiln {
 
-/// Derive, override what changes, call rebuild() for each output. One object serves one pipeline.
+/// Derive, override what changes, call rebuild() for each output and parameter, then rebuild_constraints().
+/// One object serves one pipeline.
 class GraphRebuild : public Halide::Internal::IRMutator {
 public:
     /// The new Function of `old`; the same one at every call.
     Halide::Internal::Function rebuild(const Halide::Internal::Function &old);
-    /// The new parameter of `old`; `old` itself where no parameter of the pipeline changes its type.
+    /// The new parameter of `old`, with the buffer or value bound to it where its type stays.
     Halide::Parameter rebuild(const Halide::Parameter &old);
+    /// Constraints may name any other parameter, outputs too: they are copied when all of them exist.
+    void rebuild_constraints();
 
     /// Every new Function by name, with the old one beside it.
     struct Entry {
@@ -44,6 +47,7 @@ protected:
         return e;
     }
 
+    using IRMutator::visit;
     Halide::Expr visit(const Halide::Internal::Call *op) override;
     Halide::Expr visit(const Halide::Internal::Variable *op) override;
 
@@ -54,12 +58,14 @@ private:
     void rebuild_definitions(const Halide::Internal::Function &old, Halide::Internal::Function &now);
     void rebuild_extern(const Halide::Internal::Function &old, Halide::Internal::Function &now);
     void copy_schedules(const Halide::Internal::Function &old, Halide::Internal::Function &now);
-    void copy_constraints(const Halide::Parameter &old, Halide::Parameter &now);
+    void copy_value(const Halide::Parameter &old, Halide::Parameter &now);
+    void copy_constraints(const Halide::Parameter &old, Halide::Parameter now);
     Halide::Internal::ReductionDomain rebuild(const Halide::Internal::ReductionDomain &old);
 
     std::map<const void *, Halide::Internal::Function> functions_;
     std::map<std::string, Entry> by_name_;
     std::map<std::string, Halide::Parameter> parameters_;
+    std::vector<std::pair<Halide::Parameter, Halide::Parameter>> without_constraints_;
     std::map<std::string, Halide::Buffer<>> images_;
     std::map<Halide::Internal::ReductionDomain, Halide::Internal::ReductionDomain,
              Halide::Internal::ReductionDomain::Compare>

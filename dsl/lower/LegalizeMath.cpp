@@ -1,0 +1,231 @@
+#include "dsl/lower/LegalizeMath.h"
+
+#include <cmath>
+#include <limits>
+
+namespace kiln {
+
+using namespace Halide;
+using namespace Halide::Internal;
+
+namespace {
+
+const float infinity = std::numeric_limits<float>::infinity();
+const float quiet_nan = std::numeric_limits<float>::quiet_NaN();
+
+Expr bits_of(const Expr &x) {
+    return reinterpret<uint32_t>(x);
+}
+Expr from_bits(const Expr &b) {
+    return reinterpret<float>(b);
+}
+Expr u32(uint32_t v) {
+    return cast<uint32_t>(Expr(v));
+}
+
+Expr sign_bit(const Expr &x) {
+    return bits_of(x) & u32(0x80000000);
+}
+Expr magnitude(const Expr &x) {
+    return from_bits(bits_of(x) & u32(0x7fffffff));
+}
+/// `r`, which is not negative, with the sign of `x`: right for -0 too.
+Expr with_sign(const Expr &r, const Expr &x) {
+    return from_bits(bits_of(r) | sign_bit(x));
+}
+
+bool never_nan(const Expr &e) {
+    if (const FloatImm *f = e.as<FloatImm>()) {
+        return !std::isnan(f->value);
+    }
+    const Cast *c = e.as<Cast>();
+    return c && !c->value.type().is_float();
+}
+
+Expr pure_call(const char *name, const std::vector<Expr> &args) {
+    return Call::make(Float(32), name, args, Call::PureExtern);
+}
+
+/// Halide's polynomial gives 0 for NaN; LLVM's flags forbid a comparison of x with itself.
+Expr cpu_exp(const Expr &x) {
+    // 88.7228394: the least float whose exponential exceeds the largest float.
+    return select(is_nan_bits(x), x, select(x > 88.72283f, infinity, pure_call("exp_f32", {x})));
+}
+
+Expr cpu_log(const Expr &x) {
+    // Denormals are brought into the range of the polynomial: log x = log(2^23 x) - 23 log 2.
+    Expr small = x < 1.17549435e-38f;
+    Expr scaled = select(small, x * 8388608.0f, x);
+    Expr r = pure_call("log_f32", {scaled}) - select(small, 15.9423851528787f, 0.0f);
+    r = select(x == 0.0f, -infinity, r);
+    r = select(x < 0.0f, quiet_nan, r);
+    // +inf and every NaN with a positive sign are the bit patterns from 0x7f800000 up.
+    return select((bits_of(x) & u32(0x7fffffff)) > u32(0x7f7fffff),
+                  select(bits_of(x) == u32(0xff800000), quiet_nan, x), r);
+}
+
+/// Through exp, which vectorizes; below 0.625 the polynomial of Cephes (S. Moshier, tanhf.c), since 1 -
+/// 2/(e^2x + 1) cancels there.
+Expr cpu_tanh(const Expr &x) {
+    Expr a = magnitude(x);
+    Expr z = a * a;
+    Expr p = -5.70498872745e-3f;
+    for (float c : {2.06390887954e-2f, -5.37397155531e-2f, 1.33314422036e-1f, -3.33332819422e-1f}) {
+        p = p * z + c;
+    }
+    Expr low = p * z * a + a;
+    // From 9.01 on tanh rounds to 1.
+    Expr high = 1.0f - 2.0f / (pure_call("exp_f32", {2.0f * select(a > 10.0f, 10.0f, a)}) + 1.0f);
+    return select(is_nan_bits(x), x, with_sign(select(a < 0.625f, low, high), x));
+}
+
+/// Halide::erf loses ±inf, large arguments and -0; from 4 on erf rounds to 1.
+Expr any_erf(const Expr &x) {
+    Expr a = magnitude(x);
+    Expr r = Halide::erf(select(a > 4.0f, 4.0f, a));
+    return select(is_nan_bits(x), x, with_sign(magnitude(r), x));
+}
+
+/// IEEE 754-2019 9.2.1, pow.
+Expr cpu_pow(const Expr &x, const Expr &y) {
+    Expr a = magnitude(x);
+    Expr whole = floor(y) == y;
+    Expr odd = whole && floor(y * 0.5f) != y * 0.5f;
+    Expr one = (y == 0.0f) || (x == 1.0f) || (a == 1.0f && magnitude(y) > 3.4e38f && !is_nan_bits(y));
+    Expr m = cpu_exp(y * cpu_log(a));
+    Expr r = select(odd, from_bits(bits_of(m) ^ sign_bit(x)), m);
+    r = select(x < 0.0f && !whole && a < 3.4028235e38f, quiet_nan, r);
+    r = select(is_nan_bits(x), x, select(is_nan_bits(y), y, r));
+    return select(one && !(is_nan_bits(y) && x != 1.0f), select(is_nan_bits(x) && y != 0.0f, x, 1.0f), r);
+}
+
+/// x^n by squaring: exact signs, zeros and infinities, and no error of log and exp.
+Expr whole_power(const Expr &x, int n) {
+    Expr result, square = x;
+    for (int e = std::abs(n); e; e >>= 1) {
+        if (e & 1) {
+            result = result.defined() ? result * square : square;
+        }
+        square = square * square;
+    }
+    return n < 0 ? 1.0f / result : result;
+}
+
+class CallsFunction : public IRGraphVisitor {
+public:
+    explicit CallsFunction(const std::string &name) : name_(name) {}
+    bool found = false;
+    using IRGraphVisitor::visit;
+    void visit(const Call *op) override {
+        found = found || (op->call_type == Call::Halide && op->name == name_);
+        IRGraphVisitor::visit(op);
+    }
+
+private:
+    const std::string &name_;
+};
+
+class LegalizeMath : public IRGraphMutator {
+public:
+    LegalizeMath(const Function &in_update_of, const Halide::Target &target)
+        : in_update_of_(in_update_of), cpu_(!target.has_gpu_feature()),
+          erf_pattern_(substitute_in_all_lets(Halide::erf(Variable::make(Float(32), "w")))) {}
+
+protected:
+    using IRGraphMutator::visit;
+
+    Expr visit(const Call *op) override {
+        Expr e = IRGraphMutator::visit(op);
+        const Call *c = e.as<Call>();
+        if (!c || !c->is_extern() || c->type != Float(32)) {
+            return e;
+        }
+        if (c->name == "pow_f32") {
+            std::optional<double> n = as_const_float(c->args[1]);
+            if (n && *n == std::floor(*n) && std::abs(*n) <= 16 && *n != 0) {
+                return whole_power(c->args[0], int(*n));
+            }
+            return cpu_ ? cpu_pow(c->args[0], c->args[1]) : e;
+        }
+        if (!cpu_) {
+            return e; // libdevice and OpenCL's built-ins keep IEEE's special values
+        }
+        if (c->name == "exp_f32") {
+            return cpu_exp(c->args[0]);
+        }
+        if (c->name == "log_f32") {
+            return cpu_log(c->args[0]);
+        }
+        if (c->name == "tanh_f32") {
+            return cpu_tanh(c->args[0]);
+        }
+        return e;
+    }
+
+    Expr visit(const Mul *op) override {
+        // Halide::erf is no call but this expression.
+        std::map<std::string, Expr> bound;
+        if (op->type == Float(32) && op->a.as<Select>() && op->b.as<Select>() &&
+            expr_match(erf_pattern_, op, bound)) {
+            return any_erf(mutate(bound.at("w")));
+        }
+        return IRGraphMutator::visit(op);
+    }
+
+    Expr visit(const Sub *op) override {
+        Expr e = IRGraphMutator::visit(op);
+        const Sub *s = e.as<Sub>();
+        // Halide writes -x as 0 - x, which makes +0 of +0.
+        if (s && s->type == Float(32) && is_const_zero(s->a)) {
+            return s->b * -1.0f;
+        }
+        return e;
+    }
+
+    Expr visit(const Max *op) override { return extremum(IRGraphMutator::visit(op), op); }
+    Expr visit(const Min *op) override { return extremum(IRGraphMutator::visit(op), op); }
+
+private:
+    template<typename T>
+    Expr extremum(const Expr &e, const T *op) {
+        const T *m = e.as<T>();
+        if (!m || m->type != Float(32) || folds_itself(op)) {
+            return e;
+        }
+        Expr r = e;
+        for (const Expr &operand : {m->b, m->a}) {
+            if (!never_nan(operand)) {
+                r = select(is_nan_bits(operand), operand, r);
+            }
+        }
+        return r;
+    }
+
+    bool folds_itself(const Expr &e) {
+        if (!in_update_of_.get_contents().defined()) {
+            return false;
+        }
+        CallsFunction calls(in_update_of_.name());
+        e.accept(&calls);
+        return calls.found;
+    }
+
+    Function in_update_of_;
+    bool cpu_;
+    Expr erf_pattern_;
+};
+
+} // namespace
+
+Expr is_nan_bits(const Expr &x) {
+    return (bits_of(x) & u32(0x7fffffff)) > u32(0x7f800000);
+}
+
+Expr legalize_math(const Expr &e, const Function &in_update_of, const Halide::Target &target) {
+    LegalizeMath mutator(in_update_of, target);
+    // Lets come from Halide's own elimination of common subexpressions, which runs again when the Func is
+    // defined.
+    return mutator.mutate(substitute_in_all_lets(e));
+}
+
+} // namespace kiln
