@@ -11,8 +11,8 @@
 
 namespace kiln {
 
-/// A named problem: the extents of every input and output buffer, innermost first, values of scalar inputs, and
-/// generator parameters (such as a mask) that it needs.
+/// A named problem: the extents of every input and output buffer, innermost first, values of scalar inputs,
+/// and generator parameters (such as a mask) that it needs.
 struct Workload {
     std::string name;
     std::map<std::string, std::vector<int64_t>> extents;

@@ -1,0 +1,114 @@
+#include "dsl/generator/Params.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace kiln {
+
+namespace {
+
+using Halide::Internal::GeneratorBase;
+using Halide::Internal::GeneratorParamBase;
+using Halide::Internal::GeneratorParamInfo;
+
+// Halide offers no way to list GeneratorParams. An explicit instantiation may name private members, and hands
+// them out here; nothing is changed through them.
+template<class Tag, auto Member>
+struct Access {
+    friend constexpr auto member_of(Tag) { return Member; }
+};
+
+#define KILN_ACCESS(TAG, MEMBER)                                                                             \
+    struct TAG {                                                                                             \
+        friend constexpr auto member_of(TAG);                                                                \
+    };                                                                                                       \
+    template struct Access<TAG, MEMBER>;
+
+KILN_ACCESS(ParamInfoOf, &GeneratorBase::param_info)
+KILN_ACCESS(CTypeOf, &GeneratorParamBase::get_c_type)
+KILN_ACCESS(TypeDeclsOf, &GeneratorParamBase::get_type_decls)
+KILN_ACCESS(DefaultOf, &GeneratorParamBase::get_default_value)
+KILN_ACCESS(IsSyntheticOf, &GeneratorParamBase::is_synthetic_param)
+
+/// The enumerators of `enum class Enum_mask { none, causal };`.
+std::vector<std::string> enumerators(const std::string &declaration) {
+    std::vector<std::string> names;
+    size_t open = declaration.find('{'), close = declaration.find('}');
+    if (open == std::string::npos || close == std::string::npos) {
+        return names;
+    }
+    std::string name;
+    for (size_t i = open + 1; i <= close; i++) {
+        char c = declaration[i];
+        if (std::isalnum(static_cast<unsigned char>(c)) || c == '_') {
+            name += c;
+        } else if (!name.empty()) {
+            names.push_back(std::move(name));
+            name.clear();
+        }
+    }
+    return names;
+}
+
+/// "Enum_mask::causal" and "Halide::Internal::..::causal" as "causal"; "Float(32)" as "float32"; "\"x\"" as
+/// "x".
+std::string spelling(std::string value, const std::string &type) {
+    if (type == "type") {
+        struct Constructor {
+            const char *cpp, *name;
+        };
+        for (Constructor c :
+             {Constructor{"BFloat(", "bfloat"}, {"Float(", "float"}, {"UInt(", "uint"}, {"Int(", "int"}}) {
+            if (size_t at = value.find(c.cpp); at != std::string::npos) {
+                std::string bits;
+                for (size_t i = at + std::string(c.cpp).size(); i < value.size() && std::isdigit(value[i]);
+                     i++) {
+                    bits += value[i];
+                }
+                return c.name + bits;
+            }
+        }
+    }
+    if (size_t colon = value.rfind("::"); type == "enum" && colon != std::string::npos) {
+        return value.substr(colon + 2);
+    }
+    if (value.size() >= 2 && value.front() == '"' && value.back() == '"') {
+        return value.substr(1, value.size() - 2);
+    }
+    return value;
+}
+
+} // namespace
+
+std::vector<ParamInfo> generator_params(Halide::Internal::AbstractGenerator &generator) {
+    std::vector<ParamInfo> out;
+    auto *base = dynamic_cast<GeneratorBase *>(&generator);
+    if (!base) {
+        return out;
+    }
+    for (GeneratorParamBase *param : (base->*member_of(ParamInfoOf{}))().generator_params()) {
+        if ((param->*member_of(IsSyntheticOf{}))() || param->name() == "target" ||
+            param->name() == "autoscheduler") {
+            continue;
+        }
+        ParamInfo info;
+        info.name = param->name();
+        std::string c_type = (param->*member_of(CTypeOf{}))();
+        info.choices = enumerators((param->*member_of(TypeDeclsOf{}))());
+        if (!info.choices.empty()) {
+            info.type = "enum";
+        } else if (c_type == "Type" || c_type == "Halide::Type") {
+            info.type = "type";
+        } else {
+            info.type = c_type.substr(c_type.rfind(':') == std::string::npos ? 0 : c_type.rfind(':') + 1);
+        }
+        if (info.type == "bool") {
+            info.choices = {"false", "true"};
+        }
+        info.fallback = spelling((param->*member_of(DefaultOf{}))(), info.type);
+        out.push_back(std::move(info));
+    }
+    return out;
+}
+
+} // namespace kiln

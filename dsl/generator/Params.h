@@ -1,0 +1,24 @@
+/** \file
+ * The GeneratorParams of a generator: what `--param` may set.
+ */
+#pragma once
+
+#include <Halide.h>
+
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+struct ParamInfo {
+    std::string name;
+    std::string type;                 ///< "int", "bool", "type", "enum", "string", …
+    std::string fallback;             ///< its default, in the spelling that --param takes
+    std::vector<std::string> choices; ///< of an enum or a bool
+};
+
+/// Those that the generator declares, in order, without Halide's own (target, autoscheduler). Empty for a
+/// generator that is not a Halide::Generator<>, which keeps them to itself.
+std::vector<ParamInfo> generator_params(Halide::Internal::AbstractGenerator &generator);
+
+} // namespace kiln
