@@ -42,7 +42,7 @@ void open_object(const fs::path &path) {
             why = why.substr(colon + 2);
         }
         throw Error(
-            fault("K1002", fmt::format("cannot load `{}`: {}", path.string(), why),
+            fault("K1012", fmt::format("cannot load `{}`: {}", path.string(), why),
                   "it must be a shared object that is linked with libkiln.so; `kiln new` writes a project "
                   "for one"));
     }
@@ -64,13 +64,13 @@ std::vector<std::string> probe(const fs::path &path) {
                 return GeneratorRegistry::enumerate();
             } catch (const Halide::Error &error) {
                 throw Error(fault(
-                    "K1004", fmt::format("`{}` fails while it is loaded: {}", path.string(), error.what())));
+                    "K1014", fmt::format("`{}` fails while it is loaded: {}", path.string(), error.what())));
             }
         });
     } catch (Error &error) {
         Diagnostic &d = error.diagnostics.front();
         if (d.code.compare(0, 4, "K094") == 0) {
-            d.code = "K1004";
+            d.code = "K1014";
             d.message += " while it was loaded";
             throw Error(d);
         }
@@ -104,7 +104,7 @@ std::vector<fs::path> own_generators() {
             return {path};
         }
     }
-    throw Error(fault("K1001",
+    throw Error(fault("K1011",
                       fmt::format("Kiln's own generators are not there: no file `{}`", tried[0].string()),
                       "build the target `kiln_generators`, or name the object in KILN_GENERATORS"));
 }
@@ -118,7 +118,7 @@ LoadedGenerators load_generators(const std::vector<fs::path> &more) {
         std::error_code error;
         fs::path real = fs::canonical(path, error);
         if (error) {
-            throw Error(fault("K1002", fmt::format("cannot load `{}`: {}", path.string(), error.message())));
+            throw Error(fault("K1012", fmt::format("cannot load `{}`: {}", path.string(), error.message())));
         }
         auto it = opened.find(real);
         if (it == opened.end()) {
@@ -127,7 +127,7 @@ LoadedGenerators load_generators(const std::vector<fs::path> &more) {
             object.generators = probe(path);
             if (object.generators.empty()) {
                 throw Error(
-                    fault("K1003", fmt::format("`{}` registers no generator", path.string()),
+                    fault("K1013", fmt::format("`{}` registers no generator", path.string()),
                           "register one with KILN_GENERATOR(Class, name, {…}) (dsl/generator/Generator.h)"));
             }
             std::vector<std::string> before = generator_names();
