@@ -3,6 +3,10 @@
 # kiln_options(TARGET): warnings as errors, and sanitizers where asked.
 function(kiln_options target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Werror -Wno-unused-parameter)
+  # GCC 13 takes what a temporary Halide handle refers to for a part of the handle.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-dangling-reference>)
+  endif()
   if(KILN_SANITIZE)
     target_compile_options(${target} PUBLIC -fsanitize=address,undefined -fno-sanitize-recover=all -g)
     target_link_options(${target} PUBLIC -fsanitize=address,undefined)
