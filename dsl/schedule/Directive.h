@@ -76,9 +76,11 @@ struct Directive {
     std::string legal;               ///< when it is legal, in words
     std::string before, after;       ///< loop nests, or ""
     std::vector<std::string> errors; ///< what is refused and why
-    /// Shorthand: the calls it stands for. Empty: a primitive, whose canonical arguments are the bound ones
-    /// (a trailing Rest spread out).
+    /// The primitives it stands for; for the primitive form of an overloaded name that call itself. Empty: always a
+    /// primitive, whose canonical arguments are the bound ones (a Rest spread out).
     std::function<std::vector<DirectiveCall>(const BoundCall &, const FreshName &)> expand;
+    /// What is wrong with arguments that each are right (K0039), or "".
+    std::function<std::string(const BoundCall &)> conflict;
     /// A call of Halide's that Kiln does not take: why, and what to do instead. Then all but the name is
     /// empty.
     std::string refused, instead;

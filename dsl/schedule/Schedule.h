@@ -143,6 +143,7 @@ struct Schedule {
     std::vector<Statement> statements;
     std::vector<std::string> header_comments; ///< comment lines before `schedule`: the facts
     std::vector<std::string> footer;          ///< comment lines before the closing brace
+    std::vector<std::string> file_footer;     ///< comment lines after the last schedule of a file
     Comments op_comments, target_comments;
     std::string file;
     std::shared_ptr<const std::string> source; ///< the text that the spans point into
