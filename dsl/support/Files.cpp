@@ -157,9 +157,9 @@ void write_file_atomic(const fs::path &given, std::string_view content) {
 
 TemporaryFolder::TemporaryFolder(const fs::path &near) {
     std::error_code error;
-    fs::path parent = near.empty() ? fs::temp_directory_path(error) : near;
-    if (near.empty() && error) {
-        parent = "/tmp";
+    fs::path parent = near.empty() ? fs::temp_directory_path(error) : near.parent_path();
+    if (parent.empty()) {
+        parent = near.empty() ? "/tmp" : ".";
     }
     fs::create_directories(parent, error);
     std::string name = (parent / ".kiln-XXXXXX").string();

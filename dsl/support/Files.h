@@ -19,9 +19,9 @@ std::string read_text_file(const std::filesystem::path &path, std::string_view w
 /// that is replaced is kept, a symbolic link is followed. Throws Error K0935 where that cannot be done.
 void write_file_atomic(const std::filesystem::path &path, std::string_view content);
 
-/// A folder of its own for work in progress, beside `near` (so that a rename out of it stays in one file
-/// system), or in the system's folder for such when `near` is empty. Removed with all in it by the
-/// destructor, and when the program is interrupted.
+/// A folder of its own for work in progress, in the folder that holds `near` (so that a rename to `near` stays in one
+/// file system; that folder is made where it is missing), or in the system's folder for such when `near` is empty.
+/// Removed with all in it by the destructor, and when the program is interrupted. Throws Error K0935.
 class TemporaryFolder {
 public:
     explicit TemporaryFolder(const std::filesystem::path &near = {});
