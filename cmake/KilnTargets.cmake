@@ -45,6 +45,9 @@ function(kiln_test name)
                                              KILN_BINARY_DIR="${PROJECT_BINARY_DIR}")
   kiln_options(${name})
   if(ARG_HALIDE)
+    # An executable would get -fPIE, and the precompiled header was made with -fPIC.
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${name} PRIVATE -fPIC)
     target_precompile_headers(${name} REUSE_FROM kiln_pch)
   endif()
   # One ctest runs both trees: the names say which is which.
