@@ -177,15 +177,15 @@ void Evaluator::State::compile(const std::vector<Halide::Func> &pipeline) {
         func->rank = function.dimensions();
         func->types = function.output_types();
         if (function.has_extern_definition()) {
-            fail(
-                "K0801",
-                fmt::format("the reference evaluator cannot evaluate the extern stage `{}`", base_name(name)),
-                "give `kiln check` a reference of your own");
+            fail("K0801",
+                 fmt::format("the reference evaluator cannot evaluate the extern stage `{}`",
+                             unnumbered_name(name)),
+                 "give `kiln check` a reference of your own");
         }
         if (func->rank > max_rank) {
             fail("K0801",
-                 fmt::format("`{}` has {} dimensions, the reference evaluator knows {}", base_name(name),
-                             func->rank, max_rank),
+                 fmt::format("`{}` has {} dimensions, the reference evaluator knows {}",
+                             unnumbered_name(name), func->rank, max_rank),
                  "fold dimensions that are always used together");
         }
         func->stages.resize(1 + function.updates().size());

@@ -227,7 +227,7 @@ private:
             if (!e->param.defined()) {
                 refuse(fmt::format("`{}`", e->name), "it is no Var, RVar or parameter of the definition");
             }
-            ref.name = base_name(e->name);
+            ref.name = unnumbered_name(e->name);
             return ref;
         }
         // x.extent.0
@@ -235,7 +235,7 @@ private:
         if (last == std::string::npos || middle == std::string::npos) {
             refuse(fmt::format("`{}`", e->name), "it is a whole buffer");
         }
-        ref.name = base_name(e->name.substr(0, middle));
+        ref.name = unnumbered_name(e->name.substr(0, middle));
         std::string what = e->name.substr(middle + 1, last - middle - 1);
         ref.what = what == "min"      ? ScalarRef::What::Min
                    : what == "extent" ? ScalarRef::What::Extent
@@ -265,7 +265,7 @@ private:
             ExprNode n = node(Op::ImageRead, e->type);
             args_of(n, e);
             n.index = static_cast<int>(program_.images.size());
-            program_.images.push_back({base_name(e->name), e->image});
+            program_.images.push_back({unnumbered_name(e->name), e->image});
             emit(std::move(n));
         } else if (e->is_intrinsic()) {
             intrinsic(e);
@@ -407,7 +407,7 @@ private:
 
 } // namespace
 
-std::string base_name(const std::string &name) {
+std::string unnumbered_name(const std::string &name) {
     return name.substr(0, name.find('$'));
 }
 

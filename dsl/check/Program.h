@@ -81,6 +81,6 @@ Program compile_program(const std::vector<Halide::Expr> &roots, const std::vecto
                         const std::vector<std::string> &rvars, const std::string &self);
 
 /// `x$2` → `x`.
-std::string base_name(const std::string &name);
+std::string unnumbered_name(const std::string &name);
 
 } // namespace kiln
