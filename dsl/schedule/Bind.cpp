@@ -278,6 +278,15 @@ Attempt attempt(const Directive &directive, size_t form_index, const DirectiveCa
         }
     }
     for (size_t i = 0; i < form.size(); i++) {
+        // A form with lists where the call has none, or the other way round, is not the one that was meant.
+        bool takes_list = form[i].shape == Param::Shape::List || form[i].shape == Param::Shape::Pairs;
+        bool is_list = slots[i]->kind == Node::Kind::List;
+        if (directive.forms.size() > 1 && form[i].shape != Param::Shape::Rest && takes_list != is_list) {
+            out.progress = -1;
+            return out;
+        }
+    }
+    for (size_t i = 0; i < form.size(); i++) {
         if (std::optional<Diagnostic> d = check(form[i], *slots[i])) {
             out.why = std::move(*d);
             out.progress = static_cast<int>(i);

@@ -156,6 +156,7 @@ std::optional<Schedule> Parser::schedule() {
 }
 
 void Parser::item(Schedule &out) {
+    size_t start = pos;
     if (is_item("op")) {
         op_item(out);
     } else if (is_item("target")) {
@@ -173,7 +174,7 @@ void Parser::item(Schedule &out) {
     } else if (std::optional<Statement> s = statement(false)) {
         out.statements.push_back(std::move(*s));
     } else {
-        recover();
+        recover(start);
     }
 }
 
@@ -217,6 +218,7 @@ std::optional<Macro> Parser::macro(std::map<std::string, int> &lines) {
         return {};
     }
     while (!peek().is("}")) {
+        size_t start = pos;
         if (at_end()) {
             report("K0012", fmt::format("the macro `{}` has no closing `}}`", out.name), peek().span)
                 .notes.push_back(fmt::format("it starts on line {}", out.span.line));
@@ -236,7 +238,7 @@ std::optional<Macro> Parser::macro(std::map<std::string, int> &lines) {
                 out.body.push_back(std::move(*s));
             }
         } else {
-            recover();
+            recover(start);
         }
     }
     out.footer = comments_above();

@@ -58,7 +58,17 @@ Diagnostic &ParserBase::report(const char *code, std::string message, Span span)
 }
 
 void ParserBase::expected(const std::string &what) {
-    report("K0010", fmt::format("expected {}, found {}", what, peek().words()), peek().span);
+    const Token &found = peek();
+    if (pos > 0 && found.starts_line && previous().span.line != found.span.line) {
+        // What is missing belongs at the end of the line before.
+        const Span &end = previous().span;
+        report("K0010",
+               fmt::format("expected {}, found {}{}", what, found.words(),
+                           found.kind == Token::Kind::End ? "" : fmt::format(" on line {}", found.span.line)),
+               {end.line, end.column + end.length, 1});
+        return;
+    }
+    report("K0010", fmt::format("expected {}, found {}", what, found.words()), found.span);
 }
 
 std::optional<Token> ParserBase::expect(const char *punct, const char *context) {

@@ -41,10 +41,9 @@ std::string ItemParser::comment_beside() {
     return out;
 }
 
-void ItemParser::recover() {
+void ItemParser::recover(size_t start) {
     int braces = open_braces;
     reset();
-    bool is_first = true;
     while (!at_end()) {
         if (take_if(";")) {
             return;
@@ -55,7 +54,7 @@ void ItemParser::recover() {
         if (peek().is("{")) {
             braces++;
         }
-        bool is_name = peek().kind == Token::Kind::Name && peek().starts_line && !is_first;
+        bool is_name = peek().kind == Token::Kind::Name && peek().starts_line && pos > start;
         bool is_chain = peek(1).is(".") && peek(2).kind == Token::Kind::Name && peek(3).is("(");
         bool is_word = is_item("schedule") || is_item("macro") || is_item("knob") || is_item("require") ||
                        is_item("target") || is_item("op");
@@ -63,16 +62,16 @@ void ItemParser::recover() {
             return;
         }
         take();
-        is_first = false;
     }
 }
 
 void ItemParser::op_item(Schedule &out) {
+    size_t start = pos;
     Comments notes{comments_above(), ""};
     Token word = take();
     std::optional<Token> name = expect_name("the name of a generator after `op`");
     if (!name) {
-        recover();
+        recover(start);
         return;
     }
     if (!out.op.empty()) {
@@ -128,11 +127,12 @@ bool ItemParser::target_feature(TargetPattern &pattern) {
 }
 
 void ItemParser::target_item(Schedule &out) {
+    size_t start = pos;
     Comments notes{comments_above(), ""};
     Token word = take();
     std::optional<Token> backend = expect_name("a backend after `target`: `cpu`, `cuda` or `opencl`");
     if (!backend) {
-        recover();
+        recover(start);
         return;
     }
     TargetPattern pattern;
@@ -142,7 +142,7 @@ void ItemParser::target_item(Schedule &out) {
         if (!is_known) {
             take();
         } else if (!target_feature(pattern)) {
-            recover();
+            recover(start);
             return;
         }
     }
@@ -164,12 +164,13 @@ void ItemParser::target_item(Schedule &out) {
 }
 
 void ItemParser::knob_items(Schedule &out) {
+    size_t start = pos;
     std::vector<std::string> above = comments_above();
     take();
     do {
         std::optional<Knob> k = knob();
         if (!k) {
-            recover();
+            recover(start);
             return;
         }
         k->comments.above = std::move(above);
@@ -317,12 +318,13 @@ bool ItemParser::knob_value(Knob &out) {
 }
 
 void ItemParser::require_items(Schedule &out) {
+    size_t start = pos;
     std::vector<std::string> above = comments_above();
     take();
     do {
         std::optional<Node> condition = expression();
         if (!condition) {
-            recover();
+            recover(start);
             return;
         }
         Require r;

@@ -21,9 +21,9 @@ protected:
 
     /// An item's word, and not a Func of that name.
     bool is_item(const char *word) const;
-    /// Goes past the faulty statement: after its `;`, or up to the `}` that closes the schedule, or up to what looks
+    /// Goes past the faulty statement that began at token `start`: after its `;`, or up to the `}` that closes the schedule, or up to what looks
     /// like the start of another statement or schedule.
-    void recover();
+    void recover(size_t start);
     /// Comments since they were last collected, up to the next token.
     std::vector<std::string> comments_above();
     /// The comment on the line of the last token, after it.

@@ -19,6 +19,12 @@ std::string print_text(const std::vector<Schedule> &schedules);
 std::string print_node(const Node &node);
 std::string print_call(const DirectiveCall &call);
 std::string print_statement(const Statement &statement);
+/// A string in double quotes with its escapes; also a C++ literal.
+std::string print_string(const std::string &text);
+/// `macro name(a, b) { … }`, each line after `indent`.
+std::string print_macro(const Macro &macro, const std::string &indent = "");
+/// `{64, 128..256 step 16}`
+std::string print_domain(const Node &domain);
 
 /// C++ that builds the same schedule through ScheduleBuilder (Builder.h).
 std::string print_kiln(const Schedule &schedule);

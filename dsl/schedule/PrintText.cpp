@@ -30,17 +30,6 @@ int precedence(const Node &node) {
     return 0;
 }
 
-std::string escaped(const std::string &text) {
-    std::string out = "\"";
-    for (char c : text) {
-        if (c == '"' || c == '\\') {
-            out += '\\';
-        }
-        out += c == '\n' ? "\\n" : c == '\t' ? "\\t" : std::string(1, c);
-    }
-    return out + "\"";
-}
-
 /// A real always has a point with a digit after it, so that it reads back as one.
 std::string real(double value) {
     std::string out = fmt::format("{}", value);
@@ -107,31 +96,18 @@ void print_statement_lines(std::string &out, const Statement &s, const std::stri
     out += ";" + beside(s.comments) + "\n";
 }
 
-void print_macro(std::string &out, const Macro &m) {
-    print_comments(out, m.comments.above, "  ");
-    out += fmt::format("  macro {}({}) {{\n", m.name, fmt::join(m.params, ", "));
-    for (const Statement &s : m.body) {
-        print_statement_lines(out, s, "    ");
-    }
-    print_comments(out, m.footer, "    ");
-    out += "  }\n";
-}
-
-std::string print_domain(const Node &domain) {
-    std::vector<std::string> parts;
-    for (const Node &value : domain.args) {
-        if (value.kind == Node::Kind::Call && value.text == "range" && value.args.size() == 3) {
-            int64_t step = value.args[2].int_value;
-            parts.push_back(fmt::format("{}..{}{}", value.args[0].int_value, value.args[1].int_value,
-                                        step == 1 ? "" : fmt::format(" step {}", step)));
-        } else {
-            parts.push_back(print_node(value));
-        }
-    }
-    return fmt::format("{{{}}}", fmt::join(parts, ", "));
-}
-
 } // namespace
+
+std::string print_string(const std::string &text) {
+    std::string out = "\"";
+    for (char c : text) {
+        if (c == '"' || c == '\\') {
+            out += '\\';
+        }
+        out += c == '\n' ? "\\n" : c == '\t' ? "\\t" : std::string(1, c);
+    }
+    return out + "\"";
+}
 
 std::string print_node(const Node &node) {
     switch (node.kind) {
@@ -140,7 +116,7 @@ std::string print_node(const Node &node) {
     case Node::Kind::Float:
         return real(node.float_value);
     case Node::Kind::String:
-        return escaped(node.text);
+        return print_string(node.text);
     case Node::Kind::Name:
         return node.text;
     case Node::Kind::Unary:
@@ -179,6 +155,31 @@ std::string print_statement(const Statement &s) {
     return out + ";";
 }
 
+std::string print_macro(const Macro &m, const std::string &indent) {
+    std::string out, inner = indent + "  ";
+    print_comments(out, m.comments.above, indent.c_str());
+    out += fmt::format("{}macro {}({}) {{\n", indent, m.name, fmt::join(m.params, ", "));
+    for (const Statement &s : m.body) {
+        print_statement_lines(out, s, inner);
+    }
+    print_comments(out, m.footer, inner.c_str());
+    return out + indent + "}\n";
+}
+
+std::string print_domain(const Node &domain) {
+    std::vector<std::string> parts;
+    for (const Node &value : domain.args) {
+        if (value.kind == Node::Kind::Call && value.text == "range" && value.args.size() == 3) {
+            int64_t step = value.args[2].int_value;
+            parts.push_back(fmt::format("{}..{}{}", value.args[0].int_value, value.args[1].int_value,
+                                        step == 1 ? "" : fmt::format(" step {}", step)));
+        } else {
+            parts.push_back(print_node(value));
+        }
+    }
+    return fmt::format("{{{}}}", fmt::join(parts, ", "));
+}
+
 std::string print_text(const Schedule &s) {
     std::string out;
     print_comments(out, s.header_comments, "");
@@ -201,7 +202,7 @@ std::string print_text(const Schedule &s) {
         out += fmt::format("  require {}{}\n", print_node(r.condition), beside(r.comments));
     }
     for (const Macro &m : s.macros) {
-        print_macro(out, m);
+        out += print_macro(m, "  ");
     }
     if (out.size() > head && !s.statements.empty()) {
         out += "\n";
