@@ -1,0 +1,199 @@
+#include "dsl/ops/Attention.h"
+
+#include "dsl/ops/Numeric.h"
+
+namespace kiln::ops {
+
+using namespace Halide;
+
+Mask no_mask() {
+    return [](const ScoreAt &) { return Internal::const_true(); };
+}
+
+Mask causal() {
+    return [](const ScoreAt &at) { return at.j <= at.diagonal(); };
+}
+
+Mask window(Expr left, Expr right) {
+    return [left, right](const ScoreAt &at) {
+        return (left < 0 || at.j >= at.diagonal() - left) && (right < 0 || at.j <= at.diagonal() + right);
+    };
+}
+
+Mask prefix(Expr length) {
+    return [length](const ScoreAt &at) { return at.j <= at.diagonal() || at.j < length; };
+}
+
+Mask both(const Mask &a, const Mask &b) {
+    return [a, b](const ScoreAt &at) { return a(at) && b(at); };
+}
+
+ScoreChange no_change() {
+    return [](Expr score, const ScoreAt &) { return score; };
+}
+
+ScoreChange softcap(Expr cap) {
+    return [cap](Expr score, const ScoreAt &) { return cap * tanh(score / cap); };
+}
+
+ScoreChange alibi(std::function<Expr(Expr)> slope) {
+    return [slope](Expr score, const ScoreAt &at) {
+        return score - slope(at.head) * cast<float>(abs(at.diagonal() - at.j));
+    };
+}
+
+std::function<Expr(Expr)> alibi_slopes(Expr heads) {
+    return [heads](Expr head) {
+        // 2^x as e^(x log 2): one exponential a row, hoisted out of the keys.
+        return exp(-5.545177444f * cast<float>(head + 1) / cast<float>(heads));
+    };
+}
+
+ScoreChange then(const ScoreChange &first, const ScoreChange &second) {
+    return [first, second](Expr score, const ScoreAt &at) { return second(first(score, at), at); };
+}
+
+Expr block_may_be_seen(const Mask &mask, const ScoreAt &at, Expr i0, Expr i1, Expr j0, Expr j1) {
+    ScoreAt box = at;
+    box.i = Internal::Variable::make(Int(32), "mask_i");
+    box.j = Internal::Variable::make(Int(32), "mask_j");
+    Internal::Scope<Internal::Interval> scope;
+    scope.push("mask_i", Internal::Interval(i0, i1));
+    scope.push("mask_j", Internal::Interval(j0, j1));
+    Internal::Interval seen = Internal::bounds_of_expr_in_scope(mask(box), scope);
+    return seen.has_upper_bound() ? Internal::simplify(seen.max) : Internal::const_true();
+}
+
+namespace {
+
+/// What both forms need, and how they name it.
+class Builder {
+public:
+    Builder(const Func &q, const Func &k, const Func &v, const AttentionShape &shape,
+            const AttentionOptions &options)
+        : q_(q), k_(k), v_(v), shape_(shape), options_(options) {
+        blocks_ = (shape.keys + options.block - 1) / options.block;
+        group_ = shape.heads / shape.kv_heads;
+        scale_ = options.scale.defined() ? options.scale : 1.0f / sqrt(cast<float>(shape.d));
+        scores();
+        options.form == Form::Blocks ? blocks() : rows();
+    }
+    Attention result;
+
+private:
+    Func named(const std::string &name) { return Func(options_.prefix + name); }
+    Expr key(Expr in_block, Expr block) { return block * options_.block + in_block; }
+    ScoreAt score_at(Expr query, Expr key) { return {query, key, head, batch, shape_.queries, shape_.keys}; }
+
+    /// Whether the block of queries around i sees the block of keys `block`.
+    Expr seen(Expr block) {
+        Expr i0 = (i / options_.block_i) * options_.block_i, j0 = block * options_.block;
+        return block_may_be_seen(options_.mask, score_at(i, 0), i0, i0 + options_.block_i - 1, j0,
+                                 j0 + options_.block - 1);
+    }
+    void where(RDom &r, const Expr &predicate) {
+        if (!Internal::is_const_one(predicate)) {
+            r.where(predicate);
+        }
+    }
+
+    void scores() {
+        // Keys past the end repeat the last one: their scores are masked. (Not a select: see masked().)
+        Func &kb = result.k_block = named("k_block");
+        kb(d, j, t, head, batch) = k_(d, clamp(key(j, t), 0, max(shape_.keys - 1, 0)), head, batch);
+
+        RDom rd(0, shape_.d, "rd");
+        Func &qk = result.qk = named("qk");
+        qk(j, t, i, head, batch) = 0.0f;
+        qk(j, t, i, head, batch) += f32(q_(rd, i, head, batch)) * f32(kb(rd, j, t, head / group_, batch));
+
+        ScoreAt place = score_at(i, key(j, t));
+        Expr score = options_.change(qk(j, t, i, head, batch) * scale_, place);
+        Func &s = result.s = named("s");
+        s(j, t, i, head, batch) = masked(place.j < shape_.keys && options_.mask(place), score);
+    }
+
+    Expr value(Expr c, Expr key) { return f32(v_(c, key, head / group_, batch)); }
+
+    void finish(Expr o, Expr l_out, Expr m, Expr l) {
+        result.out = named("out");
+        // l is at least 1 where any key is allowed; NaN is not 0.
+        result.out(c, i, head, batch) = select(l_out == 0.0f, 0.0f, o / l_out);
+        result.lse = named("log_sum_exp");
+        result.lse(i, head, batch) = select(l == 0.0f, minus_inf(), m + log(l));
+    }
+
+    void blocks() {
+        RDom rj(0, options_.block, "rj");
+        Func &b = result.b = named("b");
+        b(t, i, head, batch) = minus_inf();
+        b(t, i, head, batch) = max(b(t, i, head, batch), result.s(rj, t, i, head, batch));
+
+        Func &p = result.p = named("p");
+        p(j, t, i, head, batch) = exp(result.s(j, t, i, head, batch) - safe(b(t, i, head, batch)));
+
+        Func &sum = result.sum = named("sum");
+        sum(t, i, head, batch) = 0.0f;
+        sum(t, i, head, batch) += p(rj, t, i, head, batch);
+
+        RDom rv(0, options_.block, "rv");
+        rv.where(key(rv, t) < shape_.keys);
+        Func &pv = result.pv = named("pv");
+        pv(c, t, i, head, batch) = 0.0f;
+        pv(c, t, i, head, batch) += p(rv, t, i, head, batch) * value(c, key(rv, t));
+
+        RDom rt(0, blocks_, "rt");
+        where(rt, seen(rt));
+        Func &acc = result.acc = named("acc");
+        acc(c, i, head, batch) = Tuple(minus_inf(), 0.0f, 0.0f);
+        Expr m = acc(c, i, head, batch)[0], l = acc(c, i, head, batch)[1], o = acc(c, i, head, batch)[2];
+        Expr bt = b(rt, i, head, batch);
+        Expr m_new = max(m, bt), u = safe(m_new), old = exp(m - u), fresh = exp(bt - u);
+        acc(c, i, head, batch) = Tuple(m_new, l * old + sum(rt, i, head, batch) * fresh,
+                                       o * old + pv(c, rt, i, head, batch) * fresh);
+
+        Func a = acc;
+        finish(a(c, i, head, batch)[2], a(c, i, head, batch)[1], a(0, i, head, batch)[0],
+               a(0, i, head, batch)[1]);
+    }
+
+    void rows() {
+        RDom r(0, options_.block, 0, blocks_, "r");
+        where(r, seen(r.y));
+        Func &m = result.m = named("m");
+        m(i, head, batch) = minus_inf();
+        m(i, head, batch) = max(m(i, head, batch), result.s(r.x, r.y, i, head, batch));
+
+        Func &p = result.p = named("p");
+        p(j, t, i, head, batch) = exp(result.s(j, t, i, head, batch) - safe(m(i, head, batch)));
+
+        Func &l = result.l = named("l");
+        l(i, head, batch) = 0.0f;
+        l(i, head, batch) += p(r.x, r.y, i, head, batch);
+
+        RDom rv(0, options_.block, 0, blocks_, "rv");
+        where(rv, seen(rv.y));
+        rv.where(key(rv.x, rv.y) < shape_.keys);
+        Func &o = result.o = named("o");
+        o(c, i, head, batch) = 0.0f;
+        o(c, i, head, batch) += p(rv.x, rv.y, i, head, batch) * value(c, key(rv.x, rv.y));
+
+        Expr total = l(i, head, batch);
+        finish(o(c, i, head, batch), total, m(i, head, batch), total);
+    }
+
+    Func q_, k_, v_;
+    AttentionShape shape_;
+    AttentionOptions options_;
+    Expr blocks_, group_, scale_;
+    Var d{"d"}, j{"j"}, t{"t"}, i{"i"}, c{"c"}, head{"head"}, batch{"batch"};
+};
+
+} // namespace
+
+Attention attention(const Func &q, const Func &k, const Func &v, const AttentionShape &shape,
+                    const AttentionOptions &options) {
+    return Builder(q, k, v, shape, options).result;
+}
+
+} // namespace kiln::ops

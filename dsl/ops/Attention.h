@@ -1,0 +1,110 @@
+/** \file
+ * Attention with its variants: softmax(scale · Q Kᵀ, changed and masked) · V, blocked over the keys.
+ *
+ * Layout (dimension 0 innermost; only its stride need be 1, so BHSD and BSHD views both fit):
+ *   q(d, i, head, batch)   d < D, i < M queries, head < Hq
+ *   k(d, j, head, batch)   j < N keys, head < Hkv; Hq must be a multiple of Hkv: query head h reads key head
+ *   v(c, j, head, batch)   h / (Hq / Hkv). c < Dv, which need not be D
+ *   out(c, i, head, batch), lse(i, head, batch)
+ * Types: q, k, v of float32, float16 or bfloat16; scores, sums and lse in float32.
+ *
+ * A row without any allowed key (or all of whose allowed scores are -inf) gives exactly 0 and lse = -inf. A NaN in an
+ * allowed score makes its row NaN.
+ *
+ * The algorithm, in blocks of `block` keys, is associative (Milakov, Gimelshein 2018; Dao et al. 2022): for block t,
+ *   b = max_j s,  p = e^(s - safe(b)),  sum = Σ_j p,  pv = Σ_j p v,
+ *   m' = max(m, b), u = safe(m'):  (m, l, o) ← (m', l e^(m-u) + sum e^(b-u), o e^(m-u) + pv e^(b-u)),
+ * from (-inf, 0, 0); out = o / l and lse = m + log l, or 0 and -inf where l = 0.
+ *
+ * Why there is a second Form: Halide lets no Func read itself through another one, so (m, l, o) is one Tuple and m, l
+ * and the exponentials of the combination are carried once for each c. On a CPU a row of scores fits the cache, the final
+ * m is known before the first product with V, and the combination with u = m alone needs no rescaling: m and l
+ * lose their c, which is 7 to 27 % faster. The blocks, their skipping, the masks and the names of all other Funcs are
+ * the same, and so is the value up to rounding.
+ */
+#pragma once
+
+#include <Halide.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace kiln::ops {
+
+/// Where a score stands. Lengths are those of this call.
+struct ScoreAt {
+    Halide::Expr i, j;          ///< query and key
+    Halide::Expr head, batch;   ///< of the query
+    Halide::Expr queries, keys; ///< M and N
+    /// The key that stands at query i when both ends are aligned (causal is aligned bottom-right): i + N - M.
+    Halide::Expr diagonal() const { return i + keys - queries; }
+};
+
+/// Whether key j may be seen by query i. Comparisons of i and j let whole blocks be skipped (see block_may_be_seen).
+using Mask = std::function<Halide::Expr(const ScoreAt &)>;
+/// A new score from the scaled one.
+using ScoreChange = std::function<Halide::Expr(Halide::Expr score, const ScoreAt &)>;
+
+Mask no_mask();
+Mask causal(); ///< j <= i + N - M
+/// i + N - M - left <= j <= i + N - M + right, both ends included; a negative bound is none.
+Mask window(Halide::Expr left, Halide::Expr right);
+Mask prefix(Halide::Expr length);        ///< causal, and the first `length` keys for every query
+Mask both(const Mask &a, const Mask &b); ///< where both allow
+
+ScoreChange no_change();
+/// cap · tanh(score / cap); cap > 0 (Gemma 2).
+ScoreChange softcap(Halide::Expr cap);
+/// score - slope(head) · |diagonal - j| (Press, Smith, Lewis 2021), whether masked or not.
+ScoreChange alibi(std::function<Halide::Expr(Halide::Expr head)> slope);
+/// The slopes of that paper for `heads` a power of two: 2^(-8 (head + 1) / heads).
+std::function<Halide::Expr(Halide::Expr head)> alibi_slopes(Halide::Expr heads);
+ScoreChange then(const ScoreChange &first, const ScoreChange &second);
+
+enum class Form {
+    Blocks, ///< the Tuple above: GPU loops, tile kernels, split keys
+    Rows,   ///< rows of scores, the final maximum first: CPU
+};
+
+struct AttentionOptions {
+    Form form = Form::Blocks;
+    int block = 64; ///< keys in a block
+    /// Queries for which blocks are skipped together; a schedule splits `i` by it or a multiple.
+    int block_i = 16;
+    Halide::Expr scale; ///< undefined: 1 / √D
+    Mask mask = no_mask();
+    ScoreChange change = no_change();
+    std::string prefix; ///< put before the names of all Funcs
+};
+
+struct AttentionShape {
+    Halide::Expr d, queries, keys;
+    Halide::Expr heads, kv_heads;
+};
+
+struct Attention {
+    Halide::Func k_block; ///< k_block(d, j, t, head, batch): the keys by blocks, its last one filled up
+    Halide::Func qk;      ///< qk(j, t, i, head, batch) = Σ_d q k, update over `rd`; j < block, t the block
+    Halide::Func s;       ///< the score: scaled, changed, -inf where masked
+    Halide::Func p;       ///< e^(s - its maximum)
+    Halide::Func b;       ///< Blocks: the block's maximum, b(t, i, head, batch), update over `rj`
+    Halide::Func sum;     ///< Blocks: Σ_j p, update over `rj`
+    Halide::Func pv;      ///< Blocks: pv(c, t, i, head, batch) = Σ_j p v, update over `rj`
+    Halide::Func acc;     ///< Blocks: the Tuple (m, l, o)(c, i, head, batch), update over `rt`
+    Halide::Func m, l;    ///< Rows: (i, head, batch), updates over `r` (r.x in the block, r.y the block)
+    Halide::Func o;       ///< Rows: o(c, i, head, batch), update over `r`
+    Halide::Func out;     ///< float32, (c, i, head, batch)
+    Halide::Func lse;     ///< float32, (i, head, batch)
+};
+
+/// Builds all of the above. Throws nothing: shapes are checked by the caller's constraints.
+Attention attention(const Halide::Func &q, const Halide::Func &k, const Halide::Func &v,
+                    const AttentionShape &shape, const AttentionOptions &options = {});
+
+/// From a mask, whether any query of [i0, i1] may see any key of [j0, j1]: the upper bound of the predicate over the
+/// box, by interval analysis. True where that knows no answer. `at` gives heads, batches and lengths.
+Halide::Expr block_may_be_seen(const Mask &mask, const ScoreAt &at, Halide::Expr i0, Halide::Expr i1,
+                               Halide::Expr j0, Halide::Expr j1);
+
+} // namespace kiln::ops
