@@ -347,12 +347,13 @@ bool known_integer_op(const char *name) {
     return integer_table().count(name) != 0;
 }
 
-Value integer_op(const char *name, const Value &a, const Value &b, const Type &type, const Type &b_type) {
+Value integer_op(const char *name, const Value &a, const Value &b, const Type &type,
+                 const Type &result_type) {
     IntegerOp op = integer_table().at(name);
     int64_t i = op(a.i, b.i, type);
     double error = a.terms_error + b.terms_error;
     if (error == 0) {
-        return int_value(type, i);
+        return int_value(result_type, i);
     }
     // Known bits survive: where both ends of an open `a` agree above the bits they differ in, so do the results
     // of a mask.
@@ -360,7 +361,7 @@ Value integer_op(const char *name, const Value &a, const Value &b, const Type &t
     int64_t low = op(a.i - width, b.i, type), high = op(a.i + width, b.i, type);
     bool is_mask = std::string_view(name) == "bitwise_and" && b.terms_error == 0 &&
                    ((a.i - width) ^ (a.i + width)) >= 0 && high >= low && high - low <= 2 * width;
-    return open_int(type, i, is_mask ? static_cast<double>(high - low) : infinity);
+    return open_int(result_type, i, is_mask ? static_cast<double>(high - low) : infinity);
 }
 
 Value load_element(const void *data, int64_t index, const Type &type) {

@@ -15,13 +15,14 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double tiny = std::numeric_limits<double>::denorm_min();
 
 /// Exponent of the lowest set bit; large for 0, infinities and NaN, which are multiples of everything.
-int lowest_bit(double v) {
+int16_t lowest_bit(double v) {
     if (v == 0 || !std::isfinite(v)) {
         return 4096;
     }
     int exponent;
     auto mantissa = static_cast<int64_t>(std::ldexp(std::frexp(v, &exponent), 53));
-    return exponent - 53 + __builtin_ctzll(static_cast<uint64_t>(mantissa < 0 ? -mantissa : mantissa));
+    return static_cast<int16_t>(exponent - 53 +
+                                __builtin_ctzll(static_cast<uint64_t>(mantissa < 0 ? -mantissa : mantissa)));
 }
 
 bool is_surely_nan(const Value &a) {
@@ -46,6 +47,10 @@ double random_sign() {
     state ^= state >> 7;
     state ^= state << 17;
     return (state >> 40) & 1 ? 1.0 : -1.0;
+}
+
+bool sign_is_open(const Value &a) {
+    return a.v == 0 && (a.adds > 0 || a.zero_sign_is_open);
 }
 
 Value with_error(double v, double error) {
@@ -90,7 +95,7 @@ Value scaled(const Value &a, double factor) {
     out.magnitude *= std::abs(factor);
     out.shadow[0] *= factor;
     out.shadow[1] *= factor;
-    out.grid += std::ilogb(factor);
+    out.grid = static_cast<int16_t>(std::min(4096, out.grid + std::ilogb(factor)));
     return out;
 }
 
@@ -180,6 +185,7 @@ Value settle(const Value &a, const Type &type) {
     out.magnitude = std::abs(a.v);
     out.adds = 0;
     out.grid = lowest_bit(a.v);
+    out.zero_sign_is_open = sign_is_open(a);
     return out;
 }
 
@@ -201,9 +207,7 @@ Value add(const Value &a, const Value &b, const Type &type) {
     bool b_is_zero = b.v == 0 && b.terms_error == 0 && b.adds == 0 && b.magnitude == 0;
     if (a_is_zero || b_is_zero) {
         Value out = a_is_zero ? b : a;
-        if (out.v == 0 && out.terms_error == 0) {
-            out.terms_error = tiny; // -0 + 0: compilers drop the addition and with it the sign
-        }
+        out.zero_sign_is_open = out.v == 0; // -0 + 0: compilers drop the addition
         return out;
     }
     Value out;
@@ -260,7 +264,9 @@ Value multiply(const Value &a, const Value &b, const Type &type) {
         return open ? unknown(v) : float_value(v);
     }
     if ((a.v == 0 && ea == 0) || (b.v == 0 && eb == 0)) {
-        return std::isinf(ea) || std::isinf(eb) ? unknown(v) : float_value(v);
+        Value zero = std::isinf(ea) || std::isinf(eb) ? unknown(v) : float_value(v);
+        zero.zero_sign_is_open = sign_is_open(a) || sign_is_open(b);
+        return zero;
     }
     Value out = float_value(v);
     out.shadow[0] = a.shadow[0] * b.shadow[0];
@@ -330,9 +336,8 @@ Value maximum(const Value &a, const Value &b, const Type &type, bool folds_itsel
     const Value &winner = a.v >= b.v ? a : b;
     if (a.v == b.v && ea == 0 && eb == 0) {
         Value out = winner;
-        if (a.v == 0 && std::signbit(a.v) != std::signbit(b.v)) {
-            out.terms_error = tiny; // which zero is not defined
-        }
+        out.zero_sign_is_open =
+            a.v == 0 && (std::signbit(a.v) != std::signbit(b.v) || sign_is_open(a) || sign_is_open(b));
         return out;
     }
     bool is_separate = std::abs(a.v - b.v) > ea + eb;
@@ -381,8 +386,6 @@ Value compare(Compare op, const Value &a, const Value &b, const Type &type) {
         is_open =
             (std::isinf(error) && !is_surely_nan(a) && !is_surely_nan(b)) ||
             (!unordered && error > 0 && !(std::abs(a.v - b.v) > error) && !(is_equal && std::isinf(a.v)));
-        // Errors that only say "the sign of this zero is open" leave comparisons alone.
-        is_open = is_open && !(is_equal && error <= 8 * tiny);
         if (unordered) {
             Value out = int_value(Halide::Bool(), op == Compare::NE);
             out.terms_error = is_open ? 1 : 0;
@@ -447,7 +450,9 @@ Value cast(const Value &a, const Type &from, const Type &to) {
             return out;
         }
         if (full_error(out, from) == 0) {
-            return float_value(round_to(out.v, to));
+            Value rounded = float_value(round_to(out.v, to));
+            rounded.zero_sign_is_open = out.zero_sign_is_open;
+            return rounded;
         }
         out.terms_error += storage_tolerance(to, out.v);
         return limit(out, to);

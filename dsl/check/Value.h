@@ -25,7 +25,9 @@ struct Value {
     double magnitude = 0;
     double shadow[2] = {0, 0};
     int32_t adds = 0;
-    int32_t grid = 4096; ///< exponent of the lowest set bit of all terms; meaningless unless terms_error is 0
+    int16_t grid = 4096; ///< exponent of the lowest set bit of all terms; meaningless unless terms_error is 0
+    /// If the value is 0: compilers may give either zero (they drop `0 + x`, and max(-0, 0) is either).
+    bool zero_sign_is_open = false;
 };
 
 /// An exact number of a float type.
@@ -67,10 +69,10 @@ Value apply_function(const char *name, const Value &a, const Halide::Type &type)
 Value power(const Value &a, const Value &b, const Halide::Type &type);
 Value arctangent2(const Value &a, const Value &b, const Halide::Type &type);
 
-/// Integers: and, or, xor, shifts and the other operations by Halide's intrinsic names.
+/// Integers: and, or, xor, shifts and the other operations by Halide's intrinsic names. `type` is the operands'.
 bool known_integer_op(const char *name);
 Value integer_op(const char *name, const Value &a, const Value &b, const Halide::Type &type,
-                 const Halide::Type &b_type);
+                 const Halide::Type &result_type);
 
 /// Rounds to a float type as IEEE does (ties to even), subnormals kept.
 double round_to(double v, const Halide::Type &type);
