@@ -59,6 +59,7 @@ struct StageNest {
     std::vector<ReadInfo> reads;
     bool is_associative = false, is_commutative = false;
     bool atomic = false, override_associativity = false, race_conditions_allowed = false;
+    bool touched = false; ///< a directive changed its loops, or `unscheduled` says that none shall
     std::vector<StageNest> specializations;
 
     std::string name() const; ///< `acc`, `acc.update(1)`
@@ -87,6 +88,9 @@ struct StageNest {
     /// Works out the extents of all loops again from those of `dims`.
     void refresh_extents();
 };
+
+/// In a NestLevel: no stage was named.
+constexpr int any_stage = -2;
 
 /// A place in the loop nest: where a Func is computed or its storage lives.
 struct NestLevel {
@@ -120,11 +124,14 @@ struct FuncNest {
     std::vector<Amount> folds, bounds, storage_bounds;
     std::vector<Amount> storage_alignments;
     std::optional<int64_t> ring_buffer;
+    Span ring_span;
     Span made_by; ///< wrappers and rfactor's results
 
     bool is_inlined() const { return compute.kind == NestLevel::Kind::Inlined; }
     /// Elements along each of `args` that are stored at once; empty entries: no constant.
     std::vector<std::optional<int64_t>> stored_extents;
+    /// Elements along each of `args` that one iteration of the place it is computed at needs.
+    std::vector<std::optional<int64_t>> needed_extents;
     /// Bytes of the storage, all Tuple values, where the extents are constants.
     std::optional<int64_t> stored_bytes() const;
 };

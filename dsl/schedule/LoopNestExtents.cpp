@@ -36,6 +36,7 @@ public:
                 continue;
             }
             Box computed = box(f, f.compute);
+            f.needed_extents = computed;
             for (StageNest &stage : f.stages) {
                 for (DimInfo &d : stage.dims) {
                     auto at = std::find(f.args.begin(), f.args.end(), d.name);

@@ -29,6 +29,7 @@ struct IndexInfo {
         bool operator==(const Term &) const = default;
     };
     std::vector<std::string> loops; ///< loops of the reading stage that the index depends on
+    bool from_data = false;         ///< the index depends on a value that another Func or an input holds
     /// The index is offset + Σ coefficient · loop; otherwise `terms` is empty.
     bool is_affine = false;
     std::vector<Term> terms;
@@ -36,11 +37,12 @@ struct IndexInfo {
     bool operator==(const IndexInfo &) const = default;
 };
 
-/// One read of a Func, as `f(x - 1, y)` has it; equal reads are kept once.
+/// Reads of a Func at one place, as `f(x - 1, y)` has it.
 struct ReadInfo {
     std::string func;
     std::vector<IndexInfo> indices; ///< one for each dimension of `func`
-    bool operator==(const ReadInfo &) const = default;
+    int count = 1;                  ///< how often the definition has it
+    bool same_place(const ReadInfo &other) const { return func == other.func && indices == other.indices; }
 };
 
 struct StageInfo {
@@ -70,6 +72,7 @@ struct PipelineInfo {
     std::string generator;
     std::vector<FuncInfo> funcs; ///< in topological order, producers first
     std::vector<std::string> outputs;
+    std::vector<std::string> scalars; ///< scalar inputs: what a specialize condition can test
     const FuncInfo *find(const std::string &name) const;
     std::vector<std::string> names() const;
 };

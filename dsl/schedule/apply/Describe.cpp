@@ -1,4 +1,5 @@
 #include "dsl/schedule/apply/Describe.h"
+#include "dsl/schedule/apply/Condition.h"
 #include "dsl/support/Diagnostic.h"
 
 #include <fmt/format.h>
@@ -14,6 +15,25 @@ namespace {
 
 using namespace Halide::Internal;
 using Halide::Expr;
+
+[[noreturn]] void fail_same_name(const std::string &name) {
+    Diagnostic d;
+    d.code = "K0113";
+    d.message = fmt::format("two Funcs of the pipeline are named `{}`", name);
+    d.notes = {"a schedule refers to Funcs by name, so every Func of a pipeline needs its own"};
+    d.helps = {fmt::format(
+        "give one of them another name where the generator makes it: `Func {}2{{\"{}2\"}}`", name, name)};
+    throw Error(d);
+}
+
+[[noreturn]] void fail_same_loop(const std::string &func, const std::string &loop) {
+    Diagnostic d;
+    d.code = "K0114";
+    d.message = fmt::format("an update of `{}` has a Var and an RVar that are both named `{}`", func, loop);
+    d.notes = {"a schedule refers to loops by name, so a stage's loops need different ones"};
+    d.helps = {fmt::format("give the RDom another name in the generator: `RDom r(…, \"r\")`")};
+    throw Error(d);
+}
 
 std::string base_name(const std::string &name) {
     return name.substr(0, name.find('$'));
@@ -82,8 +102,12 @@ public:
         for (const Expr &arg : op->args) {
             read.indices.push_back(index_of(arg));
         }
-        if (std::find(stage.reads.begin(), stage.reads.end(), read) == stage.reads.end()) {
+        auto same = std::find_if(stage.reads.begin(), stage.reads.end(),
+                                 [&](const ReadInfo &other) { return other.same_place(read); });
+        if (same == stage.reads.end()) {
             stage.reads.push_back(std::move(read));
+        } else {
+            same->count++;
         }
     }
 
@@ -96,7 +120,12 @@ private:
     class Variables : public IRVisitor {
     public:
         std::vector<std::string> names;
+        bool reads_data = false;
         using IRVisitor::visit;
+        void visit(const Call *op) override {
+            reads_data = reads_data || op->call_type == Call::Halide || op->call_type == Call::Image;
+            IRVisitor::visit(op);
+        }
         void visit(const Variable *op) override {
             if (std::find(names.begin(), names.end(), op->name) == names.end()) {
                 names.push_back(op->name);
@@ -108,14 +137,15 @@ private:
         IndexInfo info;
         Variables variables;
         arg.accept(&variables);
+        info.from_data = variables.reads_data;
         for (const std::string &name : variables.names) {
             std::string loop = schedule_name_of_rvar(name, domain);
             if (loops.count(loop)) {
                 info.loops.push_back(loop);
             }
         }
-        if (info.loops.size() != variables.names.size()) {
-            return info; // depends on a parameter or a let
+        if (info.from_data || info.loops.size() != variables.names.size()) {
+            return info; // else it depends on a parameter or a let
         }
         Expr rest = arg;
         for (size_t i = 0; i < variables.names.size(); i++) {
@@ -197,7 +227,9 @@ StageInfo describe_stage(const Function &f, const Definition &definition) {
         } else {
             bounds_of_var(f, dim.var, info);
         }
-        loops.insert(info.name);
+        if (!loops.insert(info.name).second) {
+            fail_same_loop(schedule_name(f), info.name);
+        }
         stage.dims.push_back(std::move(info));
     }
     std::vector<std::string> args, values;
@@ -245,16 +277,6 @@ std::vector<Function> topological_functions(const std::vector<Halide::Func> &out
     return order;
 }
 
-[[noreturn]] void fail_same_name(const std::string &name) {
-    Diagnostic d;
-    d.code = "K1001";
-    d.message = fmt::format("two Funcs of the pipeline are named `{}`", name);
-    d.notes = {"a schedule refers to Funcs by name, so every Func of a pipeline needs its own"};
-    d.helps = {fmt::format(
-        "give one of them another name where the generator makes it: `Func {}2{{\"{}2\"}}`", name, name)};
-    throw Error(d);
-}
-
 } // namespace
 
 std::string schedule_name(const Function &function) {
@@ -288,9 +310,12 @@ FuncMap funcs_of(const std::vector<Halide::Func> &outputs) {
 PipelineInfo describe_pipeline(const std::vector<Halide::Func> &outputs, std::string generator) {
     PipelineInfo pipeline;
     pipeline.generator = std::move(generator);
-    funcs_of(outputs); // refuses equal names
+    FuncMap funcs = funcs_of(outputs);
     for (const Halide::Func &output : outputs) {
         pipeline.outputs.push_back(schedule_name(output.function()));
+    }
+    for (const auto &[name, parameter] : parameters_of(funcs).scalars) {
+        pipeline.scalars.push_back(name);
     }
     for (const Function &f : topological_functions(outputs)) {
         FuncInfo info;

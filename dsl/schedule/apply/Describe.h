@@ -25,7 +25,7 @@ std::string schedule_name(const Halide::Internal::Function &function);
 std::string schedule_name_of_rvar(const std::string &rvar,
                                   const std::vector<Halide::Internal::ReductionVariable> &domain);
 
-/// All Funcs that `outputs` need. Throws kiln::Error K1001 where two of them share a name.
+/// All Funcs that `outputs` need. Throws kiln::Error K0113 where two of them share a name.
 FuncMap funcs_of(const std::vector<Halide::Func> &outputs);
 
 /// The pipeline as plain data. Call it before any schedule is applied. Throws as funcs_of does.
