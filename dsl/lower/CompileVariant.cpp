@@ -1,0 +1,227 @@
+#include "dsl/lower/CompileVariant.h"
+
+#include "dsl/generator/Create.h"
+#include "dsl/generator/Load.h"
+#include "dsl/generator/Params.h"
+#include "dsl/lower/Legalize.h"
+#include "dsl/lower/ScheduleVariant.h"
+
+#include <Halide.h>
+#include <fmt/format.h>
+
+#include <sstream>
+
+namespace kiln {
+
+namespace {
+
+using Halide::Internal::AbstractGenerator;
+using Halide::Internal::ArgInfoDirection;
+
+std::string text_of(const Halide::Expr &e) {
+    std::ostringstream out;
+    out << e;
+    return out.str();
+}
+
+/// A constraint as a number where it is one, else as text.
+void read_constraint(const Halide::Expr &e, bool &has, int64_t &value, std::string &text) {
+    if (!e.defined()) {
+        return;
+    }
+    Halide::Expr simple = Halide::Internal::simplify(e);
+    if (auto constant = Halide::Internal::as_const_int(simple)) {
+        has = true;
+        value = *constant;
+    } else {
+        text = text_of(simple);
+    }
+}
+
+std::string type_text(Halide::Type t) {
+    if (t.is_bool()) {
+        return "bool";
+    }
+    const char *code = t.is_bfloat() ? "bfloat" : t.is_float() ? "float" : t.is_uint() ? "uint" : "int";
+    return t.is_handle() ? "handle" : fmt::format("{}{}", code, t.bits());
+}
+
+CompiledArgument describe(const LegalizedArgument &from, const char *kind) {
+    CompiledArgument a;
+    a.name = from.name;
+    a.kind = kind;
+    a.type_code = static_cast<int>(from.contract_type.code());
+    a.type_bits = from.contract_type.bits();
+    a.type = type_text(from.contract_type);
+    a.alignment = from.contract_type.bytes();
+    const Halide::Parameter &p = from.parameter;
+    if (p.defined() && p.is_buffer()) {
+        a.alignment = std::max(a.alignment, p.host_alignment());
+        for (int d = 0; d < p.dimensions(); d++) {
+            CompiledArgument::Dimension dim;
+            read_constraint(p.min_constraint(d), dim.has_min, dim.min, dim.min_text);
+            read_constraint(p.extent_constraint(d), dim.has_extent, dim.extent, dim.extent_text);
+            read_constraint(p.stride_constraint(d), dim.has_stride, dim.stride, dim.stride_text);
+            a.dimensions.push_back(std::move(dim));
+        }
+    } else if (p.defined()) {
+        a.scalar_min = p.min_value().defined() ? text_of(p.min_value()) : "";
+        a.scalar_max = p.max_value().defined() ? text_of(p.max_value()) : "";
+        a.scalar_default = p.default_value().defined() ? text_of(p.default_value()) : "";
+    }
+    return a;
+}
+
+/// What the conditions of a variant let its code rely on.
+void promise(const std::vector<VariantCondition> &conditions, LegalizedPipeline &pipeline) {
+    for (const VariantCondition &c : conditions) {
+        for (std::vector<LegalizedArgument> *list : {&pipeline.inputs, &pipeline.output_args}) {
+            for (LegalizedArgument &a : *list) {
+                if (a.name != c.argument || !a.parameter.is_buffer() ||
+                    (c.what != VariantCondition::What::AlignedTo &&
+                     c.dimension >= a.parameter.dimensions())) {
+                    continue;
+                }
+                Halide::Parameter &p = a.parameter;
+                auto of_call = [&](const char *what) {
+                    return Halide::Internal::Variable::make(
+                        Halide::Int(32), fmt::format("{}.{}.{}", p.name(), what, c.dimension), p);
+                };
+                Halide::Expr value = static_cast<int32_t>(c.value);
+                switch (c.what) {
+                case VariantCondition::What::AlignedTo:
+                    p.set_host_alignment(static_cast<int>(c.value));
+                    break;
+                case VariantCondition::What::ExtentMultipleOf:
+                    p.set_extent_constraint(c.dimension, (of_call("extent") / value) * value);
+                    break;
+                case VariantCondition::What::StrideMultipleOf:
+                    if (!p.stride_constraint(c.dimension).defined()) {
+                        p.set_stride_constraint(c.dimension, (of_call("stride") / value) * value);
+                    }
+                    break;
+                case VariantCondition::What::ExtentAtLeast:
+                case VariantCondition::What::ExtentAtMost:
+                    break; // Ranges choose the variant; Halide has no use for them.
+                }
+            }
+        }
+    }
+}
+
+std::vector<uint64_t> feature_bits(const Halide::Target &target) {
+    std::vector<uint64_t> bits(2);
+    for (int f = 0; f < Halide::Target::FeatureEnd; f++) {
+        if (target.has_feature(static_cast<Halide::Target::Feature>(f))) {
+            bits[static_cast<size_t>(f) / 64] |= uint64_t(1) << (f % 64);
+        }
+    }
+    return bits;
+}
+
+/// The generator's pipeline, fresh, made for the target.
+LegalizedPipeline build_pipeline(const CompileJob &job, const Halide::Target &target,
+                                 std::unique_ptr<AbstractGenerator> &generator) {
+    generator = create_generator(job.generator, job.params, target);
+    generator->build_pipeline();
+    std::vector<Halide::Func> outputs;
+    std::vector<Halide::Parameter> inputs;
+    for (const AbstractGenerator::ArgInfo &info : generator->arginfos()) {
+        if (info.dir == ArgInfoDirection::Input) {
+            for (const Halide::Parameter &p : generator->input_parameter(info.name)) {
+                inputs.push_back(p);
+            }
+        } else {
+            for (const Halide::Func &f : generator->output_func(info.name)) {
+                outputs.push_back(f);
+            }
+        }
+    }
+    LegalizedPipeline pipeline = legalize(outputs, inputs, target);
+    promise(job.variant.conditions, pipeline);
+    return pipeline;
+}
+
+/// Halide throws what is not std::exception, and says whose fault it is by the type.
+class Reporter : public Halide::CompileTimeErrorReporter {
+public:
+    void warning(const char *message) override { warnings.push_back(message); }
+    [[noreturn]] void error(const char *message) override {
+        if (std::string_view(message).find("Internal Error") != std::string_view::npos) {
+            throw Halide::InternalError(message);
+        }
+        throw Halide::CompileError(message);
+    }
+    std::vector<std::string> warnings;
+};
+
+Diagnostic halide_fault(const CompileJob &job, const char *what) {
+    Diagnostic d;
+    d.code = "K0710";
+    std::string text = what;
+    while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) {
+        text.pop_back();
+    }
+    d.message = fmt::format("Halide cannot compile `{}` for `{}`", job.generator, job.variant.target.str());
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        d.notes.push_back(line);
+    }
+    return d;
+}
+
+} // namespace
+
+CompileReply compile_variant(const CompileJob &job) {
+    CompileReply reply;
+    static Reporter reporter;
+    try {
+        load_generators(job.load);
+        Halide::set_custom_compile_time_error_reporter(&reporter);
+        Halide::Target target(job.variant.target.halide());
+        reply.halide_target = target.to_string();
+        if (job.variant.target.backend == Backend::Cpu) {
+            reply.cpu_features = feature_bits(target);
+        }
+        std::unique_ptr<AbstractGenerator> generator;
+        LegalizedPipeline pipeline = build_pipeline(job, target, generator);
+        for (const ParamInfo &p : generator_params(*generator)) {
+            auto given = job.params.find(p.name);
+            reply.params[p.name] = given == job.params.end() ? p.fallback : given->second;
+        }
+        for (const LegalizedArgument &a : pipeline.inputs) {
+            reply.arguments.push_back(describe(a, a.parameter.is_buffer() ? "input" : "scalar"));
+        }
+        for (const LegalizedArgument &a : pipeline.output_args) {
+            reply.arguments.push_back(describe(a, "output"));
+        }
+        ScheduledVariant scheduled = schedule_variant(job, pipeline, [&] {
+            std::unique_ptr<AbstractGenerator> again;
+            return build_pipeline(job, target, again).outputs;
+        });
+        reply.diagnostics = scheduled.diagnostics;
+        reply.schedule_name = scheduled.name;
+        reply.schedule_text = scheduled.text;
+        if (has_errors(reply.diagnostics)) {
+            return reply;
+        }
+        try {
+            Halide::Pipeline(pipeline.outputs)
+                .compile_to({{Halide::OutputFileType::object, job.object.string()}}, pipeline.arguments(),
+                            job.symbol, target);
+        } catch (const Halide::CompileError &error) {
+            std::vector<Diagnostic> placed = scheduled.find_faults();
+            reply.diagnostics.insert(reply.diagnostics.end(), placed.begin(), placed.end());
+            if (!has_errors(reply.diagnostics)) {
+                reply.diagnostics.push_back(halide_fault(job, error.what()));
+            }
+        }
+    } catch (const Error &error) {
+        reply.diagnostics.insert(reply.diagnostics.end(), error.diagnostics.begin(), error.diagnostics.end());
+    } catch (const Halide::Error &error) {
+        reply.diagnostics.push_back(halide_fault(job, error.what()));
+    }
+    return reply;
+}
+
+} // namespace kiln

@@ -1,0 +1,14 @@
+/** \file
+ * CUDA for Halide's runtime and ours: the caller's context and stream, the primary context by default, memory from
+ * the stream-ordered pool or the caller's allocator. The driver is opened at run time.
+ */
+#pragma once
+
+#include "Frame.h"
+
+namespace kiln::runtime {
+
+/// Whether this machine can run the variant under this call; else `why`.
+bool cuda_fits(const kiln_call *call, const kiln_entry_variant &variant, Text &why);
+
+} // namespace kiln::runtime

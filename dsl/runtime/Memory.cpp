@@ -1,0 +1,46 @@
+/** \file
+ * Host memory for intermediate values: from the caller's allocator where the call has one.
+ */
+#include "Frame.h"
+
+#include <cstring>
+
+using namespace kiln::runtime;
+
+namespace {
+// Before each block, so that the caller's `free` gets the size back. Keeps Halide's alignment.
+constexpr size_t header = 128;
+} // namespace
+
+extern "C" {
+
+void *kiln_original_malloc(void *user_context, size_t bytes);
+void kiln_original_free(void *user_context, void *memory);
+
+void *halide_malloc(void *user_context, size_t bytes) {
+    Frame *frame = frame_of(user_context);
+    if (!frame || !frame->call.alloc || !frame->call.free) {
+        return kiln_original_malloc(user_context, bytes);
+    }
+    // Vector code may read a little past the end, as with Halide's own allocator.
+    size_t total = bytes + 2 * header;
+    void *block = total < bytes ? nullptr : frame->call.alloc(&frame->call, total, header, KILN_SPACE_HOST);
+    if (!block) {
+        return nullptr;
+    }
+    memcpy(block, &total, sizeof(total));
+    return static_cast<uint8_t *>(block) + header;
+}
+
+void halide_free(void *user_context, void *memory) {
+    Frame *frame = frame_of(user_context);
+    if (!memory || !frame || !frame->call.alloc || !frame->call.free) {
+        kiln_original_free(user_context, memory);
+        return;
+    }
+    void *block = static_cast<uint8_t *>(memory) - header;
+    size_t total = 0;
+    memcpy(&total, block, sizeof(total));
+    frame->call.free(&frame->call, block, total, KILN_SPACE_HOST);
+}
+}

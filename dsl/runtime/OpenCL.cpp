@@ -1,0 +1,283 @@
+#include "OpenCL.h"
+
+#include "Lock.h"
+
+#include <cstdlib>
+#include <cstring>
+
+using namespace kiln::runtime;
+
+extern "C" void *halide_opencl_get_symbol(void *user_context, const char *name);
+
+// The few of OpenCL 1.2's functions and numbers that are used here (Khronos' CL/cl.h).
+namespace {
+
+using Id = void *;
+constexpr int platform_name = 0x0902, device_name = 0x102B, context_devices = 0x1081;
+constexpr int queue_context = 0x1090, queue_device = 0x1091, context_platform = 0x1084;
+constexpr uint64_t type_cpu = 2, type_gpu = 4, type_accelerator = 8, type_all = 0xFFFFFFFF;
+
+struct Driver {
+    int (*GetPlatformIDs)(uint32_t, Id *, uint32_t *);
+    int (*GetPlatformInfo)(Id, uint32_t, size_t, void *, size_t *);
+    int (*GetDeviceIDs)(Id, uint64_t, uint32_t, Id *, uint32_t *);
+    Id (*CreateContext)(const intptr_t *, uint32_t, const Id *, void *, void *, int *);
+    int (*GetContextInfo)(Id, uint32_t, size_t, void *, size_t *);
+    int (*ReleaseContext)(Id);
+    Id (*CreateCommandQueue)(Id, Id, uint64_t, int *);
+    int (*GetCommandQueueInfo)(Id, uint32_t, size_t, void *, size_t *);
+    int (*ReleaseCommandQueue)(Id);
+    int (*Finish)(Id);
+    bool loaded;
+};
+
+struct Entry {
+    Id context, queue;
+    int device;   ///< ordinal, for contexts that are ours
+    bool is_ours; ///< the context too, not only the queue
+    Entry *next;
+};
+
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+Driver cl;
+void *library;
+Entry *entries; ///< contexts that we made, and callers' contexts that came without a queue
+
+template<typename F>
+bool load(F &f, const char *name) {
+    f = reinterpret_cast<F>(halide_opencl_get_symbol(nullptr, name));
+    return f != nullptr;
+}
+
+bool ensure_driver() {
+    if (!cl.loaded) {
+        cl.loaded =
+            load(cl.GetPlatformIDs, "clGetPlatformIDs") && load(cl.GetPlatformInfo, "clGetPlatformInfo") &&
+            load(cl.GetDeviceIDs, "clGetDeviceIDs") && load(cl.CreateContext, "clCreateContext") &&
+            load(cl.GetContextInfo, "clGetContextInfo") && load(cl.ReleaseContext, "clReleaseContext") &&
+            load(cl.CreateCommandQueue, "clCreateCommandQueue") &&
+            load(cl.GetCommandQueueInfo, "clGetCommandQueueInfo") &&
+            load(cl.ReleaseCommandQueue, "clReleaseCommandQueue") && load(cl.Finish, "clFinish");
+    }
+    return cl.loaded;
+}
+
+uint64_t wanted_type(const char *text) {
+    uint64_t type = 0;
+    type |= text && strstr(text, "cpu") ? type_cpu : 0;
+    type |= text && strstr(text, "gpu") ? type_gpu : 0;
+    type |= text && strstr(text, "acc") ? type_accelerator : 0;
+    return type ? type : type_all;
+}
+
+/// Makes a context and a queue for the device that the call and the environment ask for.
+int make_default(const kiln_call *call, Entry &entry, Text &why) {
+    void *uc = const_cast<kiln_call *>(call);
+    Id platforms[16];
+    uint32_t platform_count = 0;
+    if (cl.GetPlatformIDs(16, platforms, &platform_count) != 0 || platform_count == 0) {
+        why("OpenCL's loader finds no platform: no driver is installed (see /etc/OpenCL/vendors)");
+        return KILN_NO_DEVICE;
+    }
+    platform_count = platform_count > 16 ? 16 : platform_count;
+    const char *name = halide_opencl_get_platform_name(uc);
+    const char *type = halide_opencl_get_device_type(uc);
+    char found_buffer[512];
+    Text found(found_buffer, sizeof(found_buffer));
+    uint32_t seen = 0;
+    bool named = false;
+    for (uint32_t p = 0; p < platform_count; p++) {
+        char text[256] = "";
+        cl.GetPlatformInfo(platforms[p], platform_name, sizeof(text), text, nullptr);
+        found("%s`%s`", found.empty() ? "" : ", ", text);
+        if (name && *name && !strstr(text, name)) {
+            continue;
+        }
+        named = true;
+        Id devices[64];
+        uint32_t count = 0;
+        if (cl.GetDeviceIDs(platforms[p], wanted_type(type), 64, devices, &count) != 0) {
+            continue;
+        }
+        count = count > 64 ? 64 : count;
+        if (static_cast<uint32_t>(call->device) >= seen + count) {
+            seen += count;
+            continue;
+        }
+        Id device = devices[static_cast<uint32_t>(call->device) - seen];
+        intptr_t properties[] = {context_platform, reinterpret_cast<intptr_t>(platforms[p]), 0};
+        int error = 0;
+        entry.context = cl.CreateContext(properties, 1, &device, nullptr, nullptr, &error);
+        if (error == 0) {
+            entry.queue = cl.CreateCommandQueue(entry.context, device, 0, &error);
+        }
+        if (error != 0) {
+            why("platform `%s` makes no context or queue for device %d (OpenCL error %d)", text, call->device,
+                error);
+            return KILN_DEVICE_ERROR;
+        }
+        entry.device = call->device;
+        entry.is_ours = true;
+        return KILN_OK;
+    }
+    if (!named) {
+        why("no OpenCL platform is named like `%s` (HL_OCL_PLATFORM_NAME), there are %s", name,
+            found.c_str());
+    } else if (seen == 0) {
+        why("no OpenCL device of type `%s` (HL_OCL_DEVICE_TYPE) on platforms %s",
+            type && *type ? type : "all", found.c_str());
+    } else {
+        why("OpenCL device %d was asked for, but platforms %s have %u", call->device, found.c_str(), seen);
+    }
+    return KILN_NO_DEVICE;
+}
+
+/// A queue for a caller's context that came without one.
+int make_queue(Id context, Entry &entry, Text &why) {
+    Id devices[64];
+    size_t bytes = 0;
+    int error = cl.GetContextInfo(context, context_devices, sizeof(devices), devices, &bytes);
+    if (error == 0 && bytes >= sizeof(Id)) {
+        entry.queue = cl.CreateCommandQueue(context, devices[0], 0, &error);
+    }
+    if (error != 0 || !entry.queue) {
+        why("the cl_context of the call takes no queue (OpenCL error %d)", error);
+        return KILN_INVALID_ARGUMENT;
+    }
+    entry.context = context;
+    entry.is_ours = false;
+    return KILN_OK;
+}
+
+int acquire(const kiln_call *call, Id *context, Id *queue, bool create, Text &why) {
+    *context = *queue = nullptr;
+    Lock lock(mutex);
+    if (!create && !cl.loaded) {
+        return KILN_OK;
+    }
+    if (!ensure_driver()) {
+        why("OpenCL's loader was not found: libOpenCL.so.1 could not be opened");
+        return KILN_NO_DEVICE;
+    }
+    if (call->cl_queue) {
+        *queue = call->cl_queue;
+        *context = call->cl_context;
+        if (!*context && cl.GetCommandQueueInfo(*queue, queue_context, sizeof(Id), context, nullptr) != 0) {
+            why("the cl_queue of the call is not valid");
+            return KILN_INVALID_ARGUMENT;
+        }
+        return KILN_OK;
+    }
+    for (Entry *e = entries; e; e = e->next) {
+        if (call->cl_context ? e->context == call->cl_context : e->is_ours && e->device == call->device) {
+            *context = e->context;
+            *queue = e->queue;
+            return KILN_OK;
+        }
+    }
+    if (!create) {
+        return KILN_OK;
+    }
+    Entry made = {};
+    int status = call->cl_context ? make_queue(call->cl_context, made, why) : make_default(call, made, why);
+    if (status != KILN_OK) {
+        return status;
+    }
+    Entry *kept = static_cast<Entry *>(malloc(sizeof(Entry)));
+    if (!kept) {
+        why("no memory");
+        return KILN_OUT_OF_MEMORY;
+    }
+    *kept = made;
+    kept->next = entries;
+    entries = kept;
+    *context = kept->context;
+    *queue = kept->queue;
+    return KILN_OK;
+}
+
+} // namespace
+
+namespace kiln::runtime {
+
+bool opencl_fits(const kiln_call *call, Text &why) {
+    Id context, queue;
+    return acquire(call, &context, &queue, true, why) == KILN_OK;
+}
+
+} // namespace kiln::runtime
+
+extern "C" {
+
+int kiln_original_opencl_device_malloc(void *user_context, halide_buffer_t *buffer);
+int kiln_original_opencl_device_release(void *user_context);
+
+void *halide_opencl_get_symbol(void *user_context, const char *name) {
+    // Machines without OpenCL's development package have no libOpenCL.so.
+    for (const char *file : {"libOpenCL.so.1", "libOpenCL.so"}) {
+        void *have = __atomic_load_n(&library, __ATOMIC_ACQUIRE);
+        if (!have) {
+            have = halide_load_library(file);
+            __atomic_store_n(&library, have, __ATOMIC_RELEASE);
+        }
+        if (have) {
+            return halide_get_library_symbol(have, name);
+        }
+    }
+    return nullptr;
+}
+
+/// Halide holds its own lock from here to the release, which a nested call would wait for for ever: we hold none.
+/// Kernels and copies of one queue are in order; programs are kept for each context.
+int halide_acquire_cl_context(void *user_context, Id *context, Id *queue, bool create) {
+    char buffer[message_size];
+    Text why(buffer, sizeof(buffer));
+    int status = acquire(call_of(user_context), context, queue, create, why);
+    if (status != KILN_OK) {
+        report(user_context, status, "%s", why.c_str());
+        return halide_error_code_no_device_interface;
+    }
+    return 0;
+}
+
+int halide_release_cl_context(void *user_context) {
+    return 0;
+}
+
+int halide_opencl_device_malloc(void *user_context, halide_buffer_t *buffer) {
+    if (buffer->device || buffer->size_in_bytes() != 0) {
+        return kiln_original_opencl_device_malloc(user_context, buffer);
+    }
+    // OpenCL has no empty buffers, and Halide ends the program over one.
+    halide_dimension_t dim(0, 64, 1);
+    halide_buffer_t some = *buffer;
+    some.dimensions = 1;
+    some.dim = &dim;
+    int code = kiln_original_opencl_device_malloc(user_context, &some);
+    buffer->device = some.device;
+    buffer->device_interface = some.device_interface;
+    return code;
+}
+
+int halide_opencl_device_release(void *user_context) {
+    int code = kiln_original_opencl_device_release(user_context);
+    const kiln_call *call = call_of(user_context);
+    Lock lock(mutex);
+    for (Entry **at = &entries; *at;) {
+        Entry *e = *at;
+        bool match =
+            call->cl_context ? e->context == call->cl_context : e->is_ours && e->device == call->device;
+        if (!match || call->cl_queue) {
+            at = &e->next;
+            continue;
+        }
+        cl.ReleaseCommandQueue(e->queue);
+        if (e->is_ours) {
+            cl.ReleaseContext(e->context);
+        }
+        *at = e->next;
+        free(e);
+    }
+    return code;
+}
+}

@@ -1,0 +1,153 @@
+#include "Select.h"
+
+#include "Cuda.h"
+#include "OpenCL.h"
+
+namespace kiln::runtime {
+
+namespace {
+
+const char *const backend_names[] = {"the CPU", "CUDA", "OpenCL"};
+
+/// Where the data lie decides on the backend: device memory binds, then what the call names.
+int bound_backend(const Frame &frame, const kiln_entry_library &library, halide_buffer_t *const *buffers,
+                  const char **because) {
+    for (int i = 0; buffers && i < library.argument_count; i++) {
+        if (!buffers[i] || !buffers[i]->device) {
+            continue;
+        }
+        // An output's device copy is rewritten anyway, and an input that is newer on the host binds nothing.
+        if (buffers[i]->host && !buffers[i]->device_dirty()) {
+            continue;
+        }
+        *because = library.arguments[i].name;
+        if (buffers[i]->device_interface == halide_cuda_device_interface()) {
+            return KILN_CUDA;
+        }
+        if (buffers[i]->device_interface == halide_opencl_device_interface()) {
+            return KILN_OPENCL;
+        }
+    }
+    *because = nullptr;
+    if (frame.call.cuda_context || frame.call.cuda_stream) {
+        return KILN_CUDA;
+    }
+    return frame.call.cl_context || frame.call.cl_queue ? KILN_OPENCL : -1;
+}
+
+bool has_backend(const kiln_entry_library &library, int backend) {
+    for (int i = 0; i < library.variant_count; i++) {
+        if (library.variants[i].backend == backend) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// Why the condition does not hold, into `why`; true where it does.
+bool holds(const kiln_entry_library &library, const kiln_entry_condition &c, halide_buffer_t *const *buffers,
+           Text &why) {
+    const halide_buffer_t &b = *buffers[c.argument];
+    const char *name = library.arguments[c.argument].name;
+    long long value = c.value;
+    switch (c.what) {
+    case KILN_EXTENT_AT_LEAST:
+        if (b.dim[c.dimension].extent >= c.value) {
+            return true;
+        }
+        why("extent %d of `%s` is %d, below %lld", c.dimension, name, b.dim[c.dimension].extent, value);
+        return false;
+    case KILN_EXTENT_AT_MOST:
+        if (b.dim[c.dimension].extent <= c.value) {
+            return true;
+        }
+        why("extent %d of `%s` is %d, above %lld", c.dimension, name, b.dim[c.dimension].extent, value);
+        return false;
+    case KILN_EXTENT_MULTIPLE_OF:
+        if (b.dim[c.dimension].extent % c.value == 0) {
+            return true;
+        }
+        why("extent %d of `%s` is %d, no multiple of %lld", c.dimension, name, b.dim[c.dimension].extent,
+            value);
+        return false;
+    case KILN_STRIDE_MULTIPLE_OF:
+        if (b.dim[c.dimension].extent <= 1 || b.dim[c.dimension].stride % c.value == 0) {
+            return true;
+        }
+        why("stride %d of `%s` is %d, no multiple of %lld", c.dimension, name, b.dim[c.dimension].stride,
+            value);
+        return false;
+    case KILN_ALIGNED_TO: {
+        uint64_t address = b.host ? reinterpret_cast<uint64_t>(b.host) : b.device;
+        if (!b.host && b.device && b.device_interface == halide_opencl_device_interface()) {
+            address = halide_opencl_get_crop_offset(nullptr, const_cast<halide_buffer_t *>(&b));
+        }
+        if (address % static_cast<uint64_t>(c.value) == 0) {
+            return true;
+        }
+        why("`%s` is not aligned to %lld bytes", name, value);
+        return false;
+    }
+    default:
+        why("condition %d is not known to this runtime", c.what);
+        return false;
+    }
+}
+
+bool cpu_fits(const kiln_entry_variant &variant, Text &why) {
+    // halide_can_use_target_features asks the processor once and keeps the answer.
+    if (!variant.cpu_features || halide_can_use_target_features(2, variant.cpu_features)) {
+        return true;
+    }
+    why("the processor lacks what `%s` needs", variant.target);
+    return false;
+}
+
+} // namespace
+
+const kiln_entry_variant *select_variant(Frame &frame, const kiln_entry_library &library,
+                                         halide_buffer_t *const *buffers, Text &reason) {
+    const char *because = nullptr;
+    int bound = bound_backend(frame, library, buffers, &because);
+    void *uc = &frame.call;
+    if (bound >= 0 && !has_backend(library, bound)) {
+        if (because && bound != KILN_CPU) {
+            report(uc, KILN_UNSUPPORTED, "`%s` is in %s memory, but the library was built for `%s` only",
+                   because, backend_names[bound], library.variants[0].target);
+            return nullptr;
+        }
+        bound = -1; // One kiln_call may serve kernels of several backends.
+    }
+    int status = KILN_UNSUPPORTED;
+    for (int i = 0; i < library.variant_count; i++) {
+        const kiln_entry_variant &v = library.variants[i];
+        char buffer[256];
+        Text why(buffer, sizeof(buffer));
+        bool fits = true;
+        if (bound >= 0 && v.backend != bound) {
+            why("the data are for %s", backend_names[bound]);
+            fits = false;
+        } else if (v.backend == KILN_CPU) {
+            fits = cpu_fits(v, why);
+        } else if (v.backend == KILN_CUDA) {
+            fits = cuda_fits(&frame.call, v, why);
+            status = fits ? status : static_cast<int>(KILN_NO_DEVICE);
+        } else {
+            fits = opencl_fits(&frame.call, why);
+            status = fits ? status : static_cast<int>(KILN_NO_DEVICE);
+        }
+        for (int c = 0; fits && buffers && c < v.condition_count; c++) {
+            fits = holds(library, v.conditions[c], buffers, why);
+        }
+        if (fits) {
+            return &v;
+        }
+        reason("%s`%s`: %s", reason.empty() ? "" : "; ", v.target, why.c_str());
+    }
+    if (frame.status == 0) {
+        report(uc, status, "%s", reason.empty() ? "the library has no variants" : reason.c_str());
+    }
+    return nullptr;
+}
+
+} // namespace kiln::runtime

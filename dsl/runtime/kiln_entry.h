@@ -1,0 +1,85 @@
+/** \file
+ * What a kernel library says of itself to the runtime. Generated C fills these tables in; applications may read them
+ * through NAME_info(). Part of the ABI: see KILN_ABI_VERSION.
+ */
+#ifndef KILN_ENTRY_H
+#define KILN_ENTRY_H
+
+#include "kiln.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { KILN_SCALAR = 0, KILN_INPUT = 1, KILN_OUTPUT = 2 };
+enum { KILN_CPU = 0, KILN_CUDA = 1, KILN_OPENCL = 2 };
+
+/** A bound that the contract sets on one dimension; KILN_FREE where it sets none. */
+#define KILN_FREE INT32_MIN
+typedef struct kiln_entry_dimension {
+    int32_t min, extent, stride;
+} kiln_entry_dimension;
+
+typedef struct kiln_entry_argument {
+    const char *name;
+    uint8_t kind;
+    uint8_t type_code,
+        type_bits; /**< as halide_type_t; the type of the algorithm, not of a variant's storage */
+    uint8_t dimensions;
+    int32_t
+        alignment; /**< of the host pointer, in bytes; that of one element where the contract asks for no more */
+    const kiln_entry_dimension *dimension;
+} kiln_entry_argument;
+
+/** What a variant needs of a call beyond the contract. */
+enum {
+    KILN_EXTENT_AT_LEAST = 0,
+    KILN_EXTENT_AT_MOST = 1,
+    KILN_EXTENT_MULTIPLE_OF = 2,
+    KILN_STRIDE_MULTIPLE_OF = 3,
+    KILN_ALIGNED_TO = 4 /**< host or device address, in bytes */
+};
+typedef struct kiln_entry_condition {
+    uint8_t what, argument, dimension;
+    int64_t value;
+} kiln_entry_condition;
+
+typedef struct kiln_entry_variant {
+    const char *target;   /**< `cpu avx2` */
+    const char *schedule; /**< its name */
+    uint8_t backend;
+    uint8_t exact;                /**< CUDA: runs on no other compute capability than cuda_capability */
+    int32_t cuda_capability;      /**< CUDA: the least that it runs on, 10 * major + minor */
+    const uint64_t *cpu_features; /**< bits by halide_target_feature_t, two words; null: none */
+    int32_t condition_count;
+    const kiln_entry_condition *conditions;
+    int (*argv)(void **);
+    const struct halide_filter_metadata_t *(*metadata)(void);
+} kiln_entry_variant;
+
+typedef struct kiln_entry_library {
+    int32_t abi;
+    int32_t argument_count, variant_count;
+    const char *name;
+    const kiln_entry_argument *arguments;
+    const kiln_entry_variant *variants;
+    const char *json;       /**< the text of NAME.json */
+    const int *runtime_abi; /**< &KILN_ABI_SYMBOL: a runtime of another ABI does not link */
+} kiln_entry_library;
+
+KILN_API int kiln_entry_call(const kiln_entry_library *library, const kiln_call *call, void **arguments);
+KILN_API int kiln_entry_prepare(const kiln_entry_library *library, const kiln_call *call);
+/** The variant that a call with these arguments would run, or null with a message. `reason` (may be null) gets why
+ * earlier ones were passed over. */
+KILN_API const kiln_entry_variant *kiln_entry_choose(const kiln_entry_library *library, const kiln_call *call,
+                                                     void **arguments, char *reason, size_t reason_size);
+
+/** Defined by a runtime of this ABI and asked for by each library. */
+#define KILN_ABI_SYMBOL kiln_runtime_abi_1
+extern KILN_API const int KILN_ABI_SYMBOL;
+
+#ifdef __cplusplus
+} // extern "C"
+#endif
+
+#endif
