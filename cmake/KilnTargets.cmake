@@ -39,6 +39,9 @@ endfunction()
 # entry a case, under the label of its folder (correctness, error, golden, fuzz, integration).
 function(kiln_test name)
   cmake_parse_arguments(ARG "HALIDE" "LABEL" "SOURCES;LINK" ${ARGN})
+  if(ARG_HALIDE AND KILN_SANITIZE)
+    return() # that build has no Halide
+  endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE KILN_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
