@@ -29,17 +29,24 @@ F find(void *handle, const std::string &name) {
 
 } // namespace
 
+void link_shared(const fs::path &archive, const fs::path &object) {
+    std::vector<std::string> cc = c_compiler();
+    cc.insert(cc.end(), {"-shared", "-o", fs::absolute(object).string(), "-Wl,-Bsymbolic", "-Wl,-z,defs",
+                         "-Wl,--whole-archive", fs::absolute(archive).string(), runtime_archive().string(),
+                         "-Wl,--no-whole-archive", "-ldl", "-lpthread", "-lm"});
+    run_tool(cc, fs::absolute(object).parent_path());
+}
+
 LoadedLibrary::LoadedLibrary(const fs::path &archive) : name_(archive.stem().string()) {
     if (!fs::exists(archive)) {
         fail(fmt::format("no library `{}`", archive.string()));
     }
     TemporaryFolder folder;
-    fs::path object = folder.path() / (name_ + ".so");
-    std::vector<std::string> cc = c_compiler();
-    cc.insert(cc.end(), {"-shared", "-o", object.string(), "-Wl,-Bsymbolic", "-Wl,-z,defs",
-                         "-Wl,--whole-archive", fs::absolute(archive).string(), runtime_archive().string(),
-                         "-Wl,--no-whole-archive", "-ldl", "-lpthread", "-lm"});
-    run_tool(cc, folder.path());
+    fs::path object = fs::absolute(archive);
+    if (archive.extension() != ".so") {
+        object = folder.path() / (name_ + ".so");
+        link_shared(archive, object);
+    }
     handle_ = dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle_) {
         fail(fmt::format("cannot open `{}`: {}", archive.string(), dlerror()));

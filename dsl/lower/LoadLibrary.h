@@ -14,11 +14,16 @@
 
 namespace kiln {
 
+/// Links NAME.a with the runtime to a shared object that stands alone: LoadedLibrary opens it where there is no C
+/// compiler. Throws Error K0704 and K0706 as build_library.
+void link_shared(const std::filesystem::path &archive, const std::filesystem::path &object);
+
 class LoadedLibrary {
 public:
-    /// Links `archive` (NAME.a of build_library) with the runtime to a shared object of its own and opens it. The
-    /// runtime in it is its own too: nothing is shared with other loaded libraries. Throws Error K0720 where the archive
-    /// is not there or is none of Kiln's, K0704 and K0706 as build_library.
+    /// Links `archive` (NAME.a of build_library) with the runtime to a shared object of its own and opens it; a NAME.so
+    /// that link_shared made is opened as it is. The runtime in it is its own too: nothing is shared with other loaded
+    /// libraries. Throws Error K0720 where the archive is not there or is none of Kiln's, K0704 and K0706 as
+    /// build_library.
     explicit LoadedLibrary(const std::filesystem::path &archive);
     ~LoadedLibrary();
     LoadedLibrary(LoadedLibrary &&other) noexcept;
