@@ -1,12 +1,86 @@
 #include "dsl/lower/ScheduleVariant.h"
 
+#include "dsl/schedule/Canonical.h"
+#include "dsl/schedule/CheckSchedule.h"
+#include "dsl/schedule/DefaultSchedule.h"
+#include "dsl/schedule/Parser.h"
+#include "dsl/schedule/Print.h"
+#include "dsl/schedule/TargetPattern.h"
+#include "dsl/schedule/apply/Apply.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 namespace kiln {
+
+namespace {
+
+/// The schedule that the request means, out of all that its text holds.
+const Schedule &choose(const CompileJob &job, const std::vector<Schedule> &schedules) {
+    std::vector<std::string> reasons, names;
+    for (const Schedule &s : schedules) {
+        names.push_back(s.name);
+        if (!job.variant.schedule_name.empty() && s.name != job.variant.schedule_name) {
+            continue;
+        }
+        std::string reason;
+        if (!s.op.empty() && s.op != job.generator) {
+            reasons.push_back(fmt::format("`{}` is for the generator `{}`", s.name, s.op));
+        } else if (s.target && !matches(*s.target, job.variant.target, &reason)) {
+            reasons.push_back(fmt::format("`{}` is for another target: {}", s.name, reason));
+        } else {
+            return s;
+        }
+    }
+    Diagnostic d;
+    d.code = "K0711";
+    d.file = job.variant.schedule_file;
+    if (reasons.empty() && !names.empty()) {
+        d.message = fmt::format("no schedule `{}`", job.variant.schedule_name);
+        std::string near = nearest(job.variant.schedule_name, names);
+        d.notes = {fmt::format("there are `{}`", fmt::join(names, "`, `"))};
+        if (!near.empty()) {
+            d.helps = {fmt::format("did you mean `{}`?", near)};
+        }
+    } else {
+        d.message = fmt::format("no schedule for `{}` on `{}`", job.generator, job.variant.target.str());
+        d.notes = reasons;
+        d.helps = {"name another file or target, or take the default schedule"};
+    }
+    throw Error(std::move(d));
+}
+
+} // namespace
 
 ScheduledVariant schedule_variant(const CompileJob &job, LegalizedPipeline &pipeline,
                                   std::function<std::vector<Halide::Func>()> rebuild) {
     ScheduledVariant out;
-    out.name = "unscheduled";
-    out.find_faults = [] { return std::vector<Diagnostic>(); };
+    const Target &target = job.variant.target;
+    PipelineInfo info = describe_pipeline(pipeline.outputs, job.generator);
+    Schedule chosen;
+    if (job.variant.schedule_text.empty()) {
+        chosen = default_schedule(info, target);
+    } else {
+        ParseResult parsed = parse_schedules(job.variant.schedule_text, job.variant.schedule_file);
+        out.diagnostics = parsed.diagnostics;
+        if (!parsed.ok()) {
+            return out;
+        }
+        chosen = choose(job, parsed.schedules);
+    }
+    CanonicalResult canonical = canonicalize(chosen, job.variant.knobs);
+    std::vector<Diagnostic> faults =
+        check_schedule(canonical.schedule, info, target, limits_of(target), canonical.damaged);
+    out.diagnostics.insert(out.diagnostics.end(), canonical.diagnostics.begin(), canonical.diagnostics.end());
+    out.diagnostics.insert(out.diagnostics.end(), faults.begin(), faults.end());
+    out.name = canonical.schedule.name;
+    if (has_errors(out.diagnostics)) {
+        return out;
+    }
+    out.text = print_text(canonical.schedule);
+    FuncMap funcs = pipeline.funcs;
+    apply_schedule(canonical.schedule, funcs, target);
+    out.find_faults = [=, schedule = canonical.schedule] { return halide_faults(rebuild, schedule, target); };
     return out;
 }
 
