@@ -45,7 +45,13 @@ create_generator(const std::string &name, const std::map<std::string, std::strin
         throw Error(std::move(d));
     }
     auto generator = Halide::Internal::GeneratorRegistry::create(name, Halide::GeneratorContext(target));
-    std::vector<ParamInfo> known = generator_params(*generator);
+    // Parameters can be read only once configure() has run, and set only before: another instance tells them.
+    std::vector<ParamInfo> known;
+    if (!params.empty()) {
+        auto other = Halide::Internal::GeneratorRegistry::create(name, Halide::GeneratorContext(target));
+        other->arginfos();
+        known = generator_params(*other);
+    }
     std::vector<std::string> param_names;
     for (const ParamInfo &param : known) {
         param_names.push_back(param.name);

@@ -18,7 +18,8 @@ struct ParamInfo {
 };
 
 /// Those that the generator declares, in order, without Halide's own (target, autoscheduler). Empty for a
-/// generator that is not a Halide::Generator<>, which keeps them to itself.
+/// generator that is not a Halide::Generator<>, which keeps them to itself. Call its arginfos() first: Halide lets
+/// nobody read a parameter before configure() has run.
 std::vector<ParamInfo> generator_params(Halide::Internal::AbstractGenerator &generator);
 
 } // namespace kiln
