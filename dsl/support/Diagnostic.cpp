@@ -129,19 +129,23 @@ std::string nearest(std::string_view name, const std::vector<std::string> &candi
     std::string best;
     size_t best_distance = std::max<size_t>(1, name.size() / 3) + 1;
     for (const std::string &candidate : candidates) {
-        std::vector<size_t> row(candidate.size() + 1);
-        std::iota(row.begin(), row.end(), 0);
-        for (size_t i = 0; i < name.size(); i++) {
-            size_t diagonal = row[0];
-            row[0] = i + 1;
-            for (size_t j = 0; j < candidate.size(); j++) {
-                size_t substitute = diagonal + (name[i] != candidate[j]);
-                diagonal = row[j + 1];
-                row[j + 1] = std::min({substitute, row[j] + 1, row[j + 1] + 1});
+        // Edit distance in which two neighbours that changed places count once: `pritn`.
+        std::vector<size_t> before, last(candidate.size() + 1), row(candidate.size() + 1);
+        std::iota(last.begin(), last.end(), 0);
+        for (size_t i = 1; i <= name.size(); i++) {
+            row[0] = i;
+            for (size_t j = 1; j <= candidate.size(); j++) {
+                size_t substitute = last[j - 1] + (name[i - 1] != candidate[j - 1]);
+                row[j] = std::min({substitute, last[j] + 1, row[j - 1] + 1});
+                if (i > 1 && j > 1 && name[i - 1] == candidate[j - 2] && name[i - 2] == candidate[j - 1]) {
+                    row[j] = std::min(row[j], before[j - 2] + 1);
+                }
             }
+            before = last;
+            last = row;
         }
-        if (row.back() < best_distance) {
-            best_distance = row.back();
+        if (last.back() < best_distance) {
+            best_distance = last.back();
             best = candidate;
         }
     }
