@@ -1,0 +1,43 @@
+# shellcheck shell=bash
+# ./dev demo: install what a user would install, build the example programs against it as a user would, run them and
+# print one table. Sourced by ./dev.
+
+run_demo() {
+    local prefix=$KILN_ROOT/out/kiln out=$KILN_ROOT/out/demo
+    run_setup
+    configure_main
+    build_tree build kiln_program kiln_generators kiln_runtime kiln-build
+    step "installing Kiln into out/kiln"
+    mkdir -p -- "$out"
+    quietly "$KILN_LOG/install.log" cmake --install build --prefix "$prefix"
+    step_done
+
+    local app
+    for app in gated_residual tour; do
+        step "building apps/$app for CPU, OpenCL and CUDA"
+        quietly "$KILN_LOG/configure-$app.log" cmake -S "apps/$app" -B "$out/$app" -G Ninja \
+            -DCMAKE_BUILD_TYPE=Release "-DCMAKE_PREFIX_PATH=$prefix"
+        quietly "$KILN_LOG/build-$app.log" cmake --build "$out/$app" --parallel "$(jobs_here)"
+        step_done
+    done
+
+    step "running a user's own kernel: apps/gated_residual"
+    "$out/gated_residual/gated_residual" || die "apps/gated_residual gave a wrong result"
+    step_done
+
+    step "measuring what this machine can reach"
+    quietly "$KILN_LOG/calibrate.log" "$prefix/bin/kiln" device --calibrate
+    "$prefix/bin/kiln" device --json >"$out/devices.json"
+    step_done
+
+    local program lines=()
+    for program in chains norms products; do
+        step "running $program"
+        lines+=("$out/$program.jsonl")
+        # Its exit code counts wrong kernels; the table names them and carries the verdict on.
+        "$out/tour/$program" >"$out/$program.jsonl" || true
+        step_done
+    done
+    printf '\n'
+    "$KILN_PY/bin/python" tools/demo_table.py "$out/devices.json" "${lines[@]}"
+}
