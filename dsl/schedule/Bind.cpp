@@ -243,10 +243,15 @@ Attempt attempt(const Directive &directive, size_t form_index, const DirectiveCa
             }
             slot = arg;
             slot->keyword.clear();
-            next = form.size(); // after a keyword no positional argument has a place
+            next = form.size() + 1; // after a keyword no positional argument has a place
             continue;
         }
-        if (next >= form.size()) {
+        if (next > form.size()) {
+            out.why = fault("K0037", "a positional argument cannot follow a named one", arg.span);
+            out.progress = 0;
+            return out;
+        }
+        if (next == form.size()) {
             out.progress = -1;
             return out;
         }
@@ -303,6 +308,7 @@ Attempt attempt(const Directive &directive, size_t form_index, const DirectiveCa
 std::optional<BoundCall> bind_arguments(const Directive &directive, const DirectiveCall &call,
                                         const std::string &file, std::vector<Diagnostic> &diagnostics) {
     Attempt best;
+    size_t best_form = 0;
     for (size_t i = 0; i < directive.forms.size(); i++) {
         Attempt tried = attempt(directive, i, call);
         if (tried.bound) {
@@ -310,19 +316,23 @@ std::optional<BoundCall> bind_arguments(const Directive &directive, const Direct
         }
         if (tried.progress > best.progress) {
             best = std::move(tried);
+            best_form = i;
         }
     }
     if (best.progress < 0) {
-        best.why = fault("K0032",
-                         fmt::format("no form of `{}` takes these {} argument{}", directive.name,
-                                     call.args.size(), call.args.size() == 1 ? "" : "s"),
-                         call.span);
-    }
-    if (best.progress < 0 || best.why.code == "K0033") {
+        size_t n = call.args.size();
+        best.why =
+            fault("K0032",
+                  n == 0   ? fmt::format("`{}` needs arguments", directive.name)
+                  : n == 1 ? fmt::format("no form of `{}` takes this one argument", directive.name)
+                           : fmt::format("no form of `{}` takes these {} arguments", directive.name, n),
+                  call.span);
         for (size_t i = 0; i < directive.forms.size(); i++) {
             best.why.notes.push_back(
                 fmt::format("{}`{}`", i == 0 ? "it is written " : "or ", directive.signature(i)));
         }
+    } else if (best.why.code == "K0033") {
+        best.why.notes.push_back(fmt::format("it is written `{}`", directive.signature(best_form)));
     }
     best.why.file = file;
     diagnostics.push_back(std::move(best.why));

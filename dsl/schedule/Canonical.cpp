@@ -32,6 +32,7 @@ public:
         for (Diagnostic &d : check_requires(in, knobs)) {
             out.diagnostics.push_back(std::move(d));
         }
+        out.damaged = in.unread;
         schedule = expand_macros(in, out.diagnostics, out.damaged);
         for (const Macro &m : in.macros) {
             macro_names.push_back(m.name);
@@ -196,9 +197,13 @@ private:
     bool check_binding(const Statement &s, const BoundStatement &b) {
         bool has_rfactor = !s.calls.empty() && s.calls.back().name == "rfactor";
         if (!has_rfactor) {
-            report("K0036", fmt::format("`{} =` names a Func, but only `rfactor` makes one", s.binding),
-                   s.binding_span)
-                .helps.push_back("leave the name out");
+            bool is_reported = std::any_of(s.calls.begin(), s.calls.end(),
+                                           [](const DirectiveCall &c) { return c.name == "rfactor"; });
+            if (!is_reported) {
+                report("K0036", fmt::format("`{} =` names a Func, but only `rfactor` makes one", s.binding),
+                       s.binding_span)
+                    .helps.push_back("leave the name out");
+            }
             return false;
         }
         auto [first, is_new] = bindings.emplace(s.binding, s.binding_span);

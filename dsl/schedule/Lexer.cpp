@@ -65,9 +65,10 @@ private:
     const std::string &file;
     std::vector<Diagnostic> &diagnostics;
     std::vector<Token> tokens;
-    static constexpr size_t max_reports = 200; ///< the parser stops there too
+    static constexpr size_t max_reports = 100; ///< the parser stops there too
     Diagnostic overflow;
-    Token pending; ///< gathers the comments before the next token
+    bool is_faulty = false; ///< since the last token
+    Token pending;          ///< gathers the comments before the next token
     size_t i = 0, line_start = 0;
     int line = 1;
 
@@ -81,6 +82,8 @@ private:
         d.message = std::move(message);
         d.file = file;
         d.span = span;
+        // Inside a token that has begun, or before the next one.
+        (pending.kind == Token::Kind::End ? is_faulty : pending.is_faulty) = true;
         if (diagnostics.size() >= max_reports) {
             overflow = std::move(d);
             return overflow;
@@ -119,6 +122,8 @@ private:
 
     void begin_token(Token::Kind kind) {
         pending.kind = kind;
+        pending.is_faulty = is_faulty;
+        is_faulty = false;
         pending.starts_line = tokens.empty() || tokens.back().span.line != line;
     }
     void end_token(size_t length) {
@@ -189,7 +194,7 @@ private:
             result = std::from_chars(first, last, pending.int_value, is_hex ? 16 : 10);
         }
         if (result.ec == std::errc::result_out_of_range && result.ptr == last) {
-            report("K0003", fmt::format("the number {} is too large", word), here(word.size()))
+            report("K0003", fmt::format("the number {} is out of range", word), here(word.size()))
                 .notes.push_back(is_real ? "reals are 64-bit IEEE numbers"
                                          : "the largest integer is 9223372036854775807");
         } else if (result.ec != std::errc() || result.ptr != last) {
@@ -250,6 +255,7 @@ private:
             }
         }
         size_t length = std::max<size_t>(1, utf8_length(text, i));
+        is_faulty = true;
         // A `?` may stand for a byte that was reported already.
         bool is_reported =
             text[i] == '?' && std::any_of(diagnostics.begin(), diagnostics.end(), [&](const auto &d) {

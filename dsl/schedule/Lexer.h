@@ -22,6 +22,7 @@ struct Token {
     int64_t int_value = 0;
     double float_value = 0;
     Span span;
+    bool is_faulty = false;        ///< something before it or in it could not be read, and was reported
     bool starts_line = false;      ///< nothing but white space before it on its line
     std::vector<Comment> comments; ///< between the token before and this one
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <tuple>
 
 namespace kiln {
 
@@ -48,6 +49,7 @@ private:
     std::map<std::string, size_t> index;
     size_t calls = 0, nodes = 0;
     bool is_too_large = false;
+    std::set<std::tuple<std::string, int, int>> reported; ///< K0025: once an argument
 
     Diagnostic &report(const char *code, std::string message, Span span) {
         Diagnostic d;
@@ -155,6 +157,9 @@ private:
     std::string name_of(const Node &arg, const std::string &param, Span span) {
         if (arg.kind == Node::Kind::Name) {
             return arg.text;
+        }
+        if (!reported.emplace(param, arg.span.line, arg.span.column).second) {
+            return param;
         }
         report("K0025", fmt::format("`{}` must be a name here, not `{}`", param, print_node(arg)),
                arg.span.line ? arg.span : span);

@@ -90,7 +90,7 @@ std::vector<Schedule> Parser::file_of_schedules() {
         }
     }
     if (too_many()) {
-        report("K0019", "too many faults, the rest of the file was not read", peek().span);
+        report("K0019", "too many faults, the rest of the file was not read", diagnostics.back().span);
     }
     if (!out.empty()) {
         out.back().file_footer = comments_above();
@@ -171,16 +171,25 @@ void Parser::item(Schedule &out) {
         } else {
             skip_block();
         }
-    } else if (std::optional<Statement> s = statement(false)) {
-        out.statements.push_back(std::move(*s));
     } else {
-        recover(start);
+        std::string func = peek(peek(1).is("=") ? 2 : 0).text;
+        std::optional<Statement> s = statement(false);
+        if (s && !has_fault_since(start)) {
+            out.statements.push_back(std::move(*s));
+            return;
+        }
+        out.unread.insert(func);
+        if (s && !s->binding.empty()) {
+            out.unread.insert(s->binding);
+        }
+        if (!s) {
+            recover(start);
+        }
     }
 }
 
 std::optional<Macro> Parser::macro(std::map<std::string, int> &lines) {
-    static const std::set<std::string> words = {"schedule", "op",    "target", "knob",
-                                                "require",  "macro", "in",     "update"};
+    static const std::set<std::string> words = {"schedule", "op", "target", "knob", "require", "macro"};
     Macro out;
     out.comments.above = comments_above();
     take();

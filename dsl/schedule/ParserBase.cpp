@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace kiln {
 
 namespace {
@@ -115,6 +117,12 @@ void ParserBase::reset() {
     depth = 0;
     operators = 0;
     open_braces = 0;
+}
+
+bool ParserBase::has_fault_since(size_t start) const {
+    return std::any_of(tokens.begin() + static_cast<std::ptrdiff_t>(start),
+                       tokens.begin() + static_cast<std::ptrdiff_t>(pos),
+                       [](const Token &token) { return token.is_faulty; });
 }
 
 std::optional<Node> ParserBase::expression() {
@@ -265,13 +273,15 @@ std::optional<Node> ParserBase::name_or_call() {
         node.span = to_here(first.span);
     }
     if (peek().is("::") && peek(1).kind == Token::Kind::Name) {
-        take();
-        Token member = take();
-        report("K0017",
-               fmt::format("`{}::{}` is C++; a schedule names the value alone", node.text, member.text),
+        while (peek().is("::") && peek(1).kind == Token::Kind::Name) {
+            node.text += take().text;
+            node.text += take().text;
+        }
+        std::string value = previous().text;
+        report("K0017", fmt::format("`{}` is C++; a schedule names the value alone", node.text),
                to_here(first.span))
-            .helps.push_back(fmt::format("write `{}`", member.text));
-        return Node::name(member.text, to_here(first.span));
+            .helps.push_back(fmt::format("write `{}`", value));
+        return Node::name(value, to_here(first.span));
     }
     if (peek().is("(")) {
         take();

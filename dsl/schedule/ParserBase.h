@@ -17,7 +17,7 @@ public:
 
     static constexpr int max_nesting = 64;     ///< of brackets, in the text
     static constexpr int max_operators = 250;  ///< in one expression, so that trees stay shallow
-    static constexpr size_t max_reports = 200; ///< then the parser stops
+    static constexpr size_t max_reports = 100; ///< then the parser stops
 
     std::optional<Node> expression();
     /// After `(`, up to and with `)`.
@@ -47,6 +47,8 @@ protected:
 
     /// Forgets brackets that a fault left open.
     void reset();
+    /// Whether a token since `start` could not be read; then what was made of it is not worth a look.
+    bool has_fault_since(size_t start) const;
 
 private:
     int depth = 0, operators = 0;

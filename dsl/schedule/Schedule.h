@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -145,6 +146,8 @@ struct Schedule {
     std::vector<std::string> footer;          ///< comment lines before the closing brace
     std::vector<std::string> file_footer;     ///< comment lines after the last schedule of a file
     Comments op_comments, target_comments;
+    std::set<std::string>
+        unread; ///< Funcs of statements that could not be read: faults about them may be echoes
     std::string file;
     std::shared_ptr<const std::string> source; ///< the text that the spans point into
     Span name_span, op_span;

@@ -60,8 +60,7 @@ Directive compute_with() {
     d.name = "compute_with";
     d.forms = {
         {stage("other"), loop("loop"), with_default(of_kind("align", ArgKind::Align), Node::name("Auto"))},
-        {stage("other"), loop("loop"), pairs("aligns", ArgKind::Loop, ArgKind::Align)}};
-    d.forms[1][2].name = "aligns";
+        {stage("other"), loop("loop"), pairs("loop, align", ArgKind::Loop, ArgKind::Align)}};
     d.expand = [](const BoundCall &b, const FreshName &) -> std::vector<DirectiveCall> {
         Node aligns = b.form == 1 ? b.args[2] : Node::list({Node::list({b.args[1], b.args[2]})});
         return {call("compute_with", {b.args[0], b.args[1], aligns})};

@@ -10,7 +10,7 @@ namespace {
 Directive rfactor() {
     Directive d;
     d.name = "rfactor";
-    d.forms = {{loop("rvar"), new_loop("var")}, {pairs("pairs", ArgKind::Loop, ArgKind::NewLoop)}};
+    d.forms = {{loop("rvar"), new_loop("var")}, {pairs("rvar, var", ArgKind::Loop, ArgKind::NewLoop)}};
     d.expand = [](const BoundCall &b, const FreshName &) -> std::vector<DirectiveCall> {
         Node list = b.form == 1 ? b.args[0] : Node::list({Node::list({b.args[0], b.args[1]})});
         return {call("rfactor", {list})};
