@@ -20,7 +20,8 @@ bundle_libraries() {
     done
 }
 
-# bundle_kernel FOLDER GENERATOR TARGETS PARAM...: FOLDER/NAME.so and NAME.json, where NAME is made of all of them.
+# bundle_kernel FOLDER GENERATOR TARGETS PARAM...: FOLDER/NAME.so, the contract in NAME.json, and
+# in NAME.bundle.json what run.py must know.
 bundle_kernel() {
     local folder=$1 generator=$2 targets=$3 name target arguments=() params=() param
     shift 3
@@ -39,6 +40,9 @@ bundle_kernel() {
     gcc -shared -o "$folder/$name.so" -Wl,--whole-archive "$folder/build/$name.a" -Wl,--no-whole-archive \
         -Lbuild/lib -lkiln_runtime "-Wl,-rpath,\$ORIGIN/../lib" -Wl,-z,defs -s
     mv -- "$folder/build/$name.json" "$folder/$name.json"
+    "$KILN_PY/bin/python" -c 'import json, sys; print(json.dumps(
+        {"generator": sys.argv[1], "target": sys.argv[2], "params": sys.argv[3:]}))' \
+        "$generator" "${targets%%-*}" "$@" >"$folder/$name.bundle.json"
 }
 
 make_bundle() {
