@@ -1,0 +1,193 @@
+#include "apps/kiln/ScheduleCheck.h"
+
+#include "dsl/generator/Create.h"
+#include "dsl/lower/Legalize.h"
+#include "dsl/schedule/Canonical.h"
+#include "dsl/schedule/CheckSchedule.h"
+#include "dsl/schedule/DefaultSchedule.h"
+#include "dsl/schedule/Print.h"
+#include "dsl/schedule/TargetPattern.h"
+#include "dsl/schedule/apply/Apply.h"
+#include "dsl/schedule/apply/Describe.h"
+#include "dsl/support/Progress.h"
+
+#include <Halide.h>
+#include <fmt/format.h>
+
+namespace kiln::cli {
+
+namespace {
+
+using Halide::Internal::AbstractGenerator;
+using Halide::Internal::ArgInfoDirection;
+
+/// The generator's pipeline as the build makes it, unscheduled.
+LegalizedPipeline fresh_pipeline(const std::string &name, const Params &params, const Target &target) {
+    Halide::Target halide(target.halide());
+    std::unique_ptr<AbstractGenerator> generator = create_generator(name, params, halide);
+    generator->build_pipeline();
+    std::vector<Halide::Func> outputs;
+    std::vector<Halide::Parameter> inputs;
+    for (const AbstractGenerator::ArgInfo &info : generator->arginfos()) {
+        if (info.dir == ArgInfoDirection::Input) {
+            std::vector<Halide::Parameter> more = generator->input_parameter(info.name);
+            inputs.insert(inputs.end(), more.begin(), more.end());
+        } else {
+            std::vector<Halide::Func> more = generator->output_func(info.name);
+            outputs.insert(outputs.end(), more.begin(), more.end());
+        }
+    }
+    return legalize(outputs, inputs, halide);
+}
+
+std::vector<CheckedSchedule::Memory> memory_of(const LoopNest &nest) {
+    std::vector<CheckedSchedule::Memory> out;
+    for (const FuncNest &func : nest.funcs) {
+        bool input = func.is_input && !func.is_wrapper;
+        if (input || func.is_inlined() || func.is_output) {
+            continue;
+        }
+        CheckedSchedule::Memory memory;
+        memory.func = func.name;
+        memory.compute_at = func.compute.str();
+        memory.store_at = func.store.kind == NestLevel::Kind::Inlined ? func.compute.str() : func.store.str();
+        memory.kind = func.memory;
+        for (const auto &extent : func.stored_extents) {
+            memory.extents.push_back(extent ? std::to_string(*extent) : "");
+        }
+        memory.bytes = func.stored_bytes().value_or(0);
+        out.push_back(std::move(memory));
+    }
+    return out;
+}
+
+/// One schedule; appends its faults.
+CheckedSchedule check_one(const Schedule &schedule, const CheckRequest &request,
+                          std::vector<Diagnostic> &diagnostics) {
+    CheckedSchedule checked;
+    checked.name = schedule.name;
+    checked.op = request.generator.empty() ? schedule.op : request.generator;
+    Target target = request.target    ? *request.target
+                    : schedule.target ? target_of(*schedule.target)
+                                      : Target{};
+    checked.target = target.str();
+    size_t before = diagnostics.size();
+    auto append = [&](std::vector<Diagnostic> more) {
+        for (Diagnostic &d : more) {
+            if (d.file.empty()) {
+                d.file = schedule.file;
+            }
+            diagnostics.push_back(std::move(d));
+        }
+    };
+    append(check_requires(schedule, request.knobs));
+    CanonicalResult canonical = canonicalize(schedule, request.knobs);
+    append(canonical.diagnostics);
+    LegalizedPipeline pipeline = fresh_pipeline(checked.op, request.params, target);
+    PipelineInfo info = describe_pipeline(pipeline.outputs, checked.op);
+    ScheduleAnalysis analysis =
+        analyse_schedule(canonical.schedule, info, target, limits_of(target), canonical.damaged);
+    append(analysis.diagnostics);
+    auto faulty = [&] { return has_errors({diagnostics.begin() + before, diagnostics.end()}); };
+    if (!faulty() && request.ask_halide) {
+        append(halide_faults([&] { return fresh_pipeline(checked.op, request.params, target).outputs; },
+                             canonical.schedule, target));
+    }
+    checked.ok = !faulty();
+    checked.canonical = print_text(canonical.schedule);
+    checked.nest = analysis.nest.str();
+    checked.memory = memory_of(analysis.nest);
+    return checked;
+}
+
+CheckedSchedule checked_from_json(const nlohmann::json &json) {
+    CheckedSchedule checked;
+    checked.name = json.at("name");
+    checked.op = json.at("op");
+    checked.target = json.at("target");
+    checked.ok = json.at("ok");
+    checked.canonical = json.at("canonical");
+    checked.nest = json.at("nest");
+    for (const auto &one : json.at("memory")) {
+        checked.memory.push_back({one.at("func"), one.at("compute_at"), one.at("store_at"), one.at("kind"),
+                                  one.at("extents"), one.at("bytes")});
+    }
+    return checked;
+}
+
+/// Across the pipe of the child.
+nlohmann::json pack(const CheckOutcome &outcome) {
+    nlohmann::json json = {{"schedules", nlohmann::json::array()}, {"diagnostics", nlohmann::json::array()}};
+    for (const CheckedSchedule &schedule : outcome.schedules) {
+        json["schedules"].push_back(nlohmann::json(to_json(schedule)));
+    }
+    for (const Diagnostic &d : outcome.diagnostics) {
+        json["diagnostics"].push_back(kiln::to_json(d));
+    }
+    return json;
+}
+
+CheckOutcome unpack(const nlohmann::json &json) {
+    CheckOutcome outcome;
+    for (const auto &one : json.at("schedules")) {
+        outcome.schedules.push_back(checked_from_json(one));
+    }
+    for (const auto &one : json.at("diagnostics")) {
+        outcome.diagnostics.push_back(diagnostic_from_json(one));
+    }
+    return outcome;
+}
+
+} // namespace
+
+nlohmann::ordered_json to_json(const CheckedSchedule &schedule) {
+    nlohmann::ordered_json json = {{"name", schedule.name},
+                                   {"op", schedule.op},
+                                   {"target", schedule.target},
+                                   {"ok", schedule.ok},
+                                   {"canonical", schedule.canonical},
+                                   {"nest", schedule.nest},
+                                   {"memory", nlohmann::ordered_json::array()}};
+    for (const CheckedSchedule::Memory &memory : schedule.memory) {
+        json["memory"].push_back({{"func", memory.func},
+                                  {"compute_at", memory.compute_at},
+                                  {"store_at", memory.store_at},
+                                  {"kind", memory.kind},
+                                  {"extents", memory.extents},
+                                  {"bytes", memory.bytes}});
+    }
+    return json;
+}
+
+CheckOutcome check_schedules(const ScheduleFile &file, const CheckRequest &request) {
+    CheckOutcome outcome;
+    if (!file.schedules.empty()) {
+        Activity activity(fmt::format("checking {}", file.file));
+        std::string name = request.generator.empty() ? file.schedules.front().op : request.generator;
+        outcome = unpack(run_generator(name, [&] {
+            CheckOutcome inner;
+            for (const Schedule &schedule : file.schedules) {
+                inner.schedules.push_back(check_one(schedule, request, inner.diagnostics));
+            }
+            return pack(inner);
+        }));
+    }
+    outcome.diagnostics.insert(outcome.diagnostics.begin(), file.diagnostics.begin(), file.diagnostics.end());
+    return outcome;
+}
+
+CheckOutcome check_default_schedule(const std::string &generator, const Params &params,
+                                    const Target &target) {
+    return unpack(run_generator(generator, [&] {
+        CheckRequest request;
+        request.generator = generator;
+        request.params = params;
+        request.target = target;
+        PipelineInfo info = describe_pipeline(fresh_pipeline(generator, params, target).outputs, generator);
+        CheckOutcome inner;
+        inner.schedules.push_back(check_one(default_schedule(info, target), request, inner.diagnostics));
+        return pack(inner);
+    }));
+}
+
+} // namespace kiln::cli

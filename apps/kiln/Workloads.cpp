@@ -1,0 +1,93 @@
+#include "apps/kiln/Workloads.h"
+
+#include "dsl/check/CheckKernel.h"
+#include "dsl/generator/Create.h"
+#include "dsl/generator/Params.h"
+#include "dsl/target/Target.h"
+
+#include <algorithm>
+
+namespace kiln::cli {
+
+namespace {
+
+/// The parameters of `generator` with the values that a build would have.
+Params all_params(const std::string &generator, const Params &given) {
+    nlohmann::json defaults = run_generator(generator, [&]() -> nlohmann::json {
+        Params values;
+        auto made = create_generator(generator, {}, Halide::Target(Target{}.halide()));
+        for (const ParamInfo &param : generator_params(*made)) {
+            values[param.name] = param.fallback;
+        }
+        return values;
+    });
+    Params all = defaults.get<Params>();
+    for (const auto &[name, value] : given) {
+        all[name] = value;
+    }
+    return all;
+}
+
+std::vector<Workload> fitting(const std::string &generator, const Params &params, bool bench) {
+    const GeneratorInfo *info = find_generator_info(generator);
+    std::vector<Workload> fit;
+    if (!info) {
+        return fit;
+    }
+    Params all = all_params(generator, params);
+    std::copy_if(info->workloads.begin(), info->workloads.end(), std::back_inserter(fit),
+                 [&](const Workload &w) {
+                     return std::all_of(w.params.begin(), w.params.end(), [&](const auto &param) {
+                         auto it = all.find(param.first);
+                         return it == all.end() || it->second == param.second;
+                     });
+                 });
+    std::vector<Workload> chosen;
+    std::copy_if(fit.begin(), fit.end(), std::back_inserter(chosen),
+                 [&](const Workload &w) { return w.bench == bench; });
+    return chosen.empty() ? fit : chosen;
+}
+
+} // namespace
+
+double rough_bytes(const Workload &workload) {
+    double bytes = 0;
+    for (const auto &[name, extents] : workload.extents) {
+        double elements = 4;
+        for (int64_t extent : extents) {
+            elements *= static_cast<double>(extent);
+        }
+        bytes += elements;
+    }
+    return bytes;
+}
+
+std::vector<Workload> checking_workloads(const std::string &generator, const Params &params) {
+    return fitting(generator, params, false);
+}
+
+std::vector<Workload> timing_workloads(const std::string &generator, const Params &params) {
+    std::vector<Workload> all = fitting(generator, params, true);
+    // The widest range of sizes that stays quick: gigabytes are for `kiln bench`.
+    std::vector<Workload> small;
+    std::copy_if(all.begin(), all.end(), std::back_inserter(small),
+                 [](const Workload &w) { return rough_bytes(w) <= 512e6; });
+    if (small.empty()) {
+        return all;
+    }
+    constexpr size_t most = 4;
+    if (small.size() > most) {
+        small.resize(most);
+    }
+    return small;
+}
+
+std::vector<Workload> workloads_by_name(const std::string &generator, const std::vector<std::string> &names) {
+    std::vector<Workload> out;
+    for (const std::string &name : names) {
+        out.push_back(find_workload(generator, name));
+    }
+    return out;
+}
+
+} // namespace kiln::cli

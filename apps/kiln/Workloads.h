@@ -1,0 +1,22 @@
+/** \file
+ * Which of a generator's problems a command runs.
+ */
+#pragma once
+
+#include "apps/kiln/Generators.h"
+
+namespace kiln::cli {
+
+/// Those that a library built with `params` can run: the parameters that they need are given or are the default.
+/// `checking_workloads` without those for timing (or all, when there are no others), `timing_workloads` those for
+/// timing that take less than a second or so each (or all).
+std::vector<Workload> checking_workloads(const std::string &generator, const Params &params);
+std::vector<Workload> timing_workloads(const std::string &generator, const Params &params);
+
+/// By name; throws Error K0805 with those that exist.
+std::vector<Workload> workloads_by_name(const std::string &generator, const std::vector<std::string> &names);
+
+/// Bytes of all buffers of a workload whose elements have 4 bytes: to tell a large one from a small one.
+double rough_bytes(const Workload &workload);
+
+} // namespace kiln::cli

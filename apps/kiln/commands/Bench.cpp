@@ -1,0 +1,135 @@
+#include "apps/kiln/Variants.h"
+#include "apps/kiln/Workloads.h"
+#include "apps/kiln/commands/Commands.h"
+#include "dsl/check/BenchKernel.h"
+#include "dsl/support/Progress.h"
+#include "dsl/target/Device.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace kiln::cli {
+
+namespace {
+
+std::string render(const BenchRow &row) {
+    std::string out =
+        fmt::format("{:<24} {:<18} {:>10.4f} ms [{:.4f}, {:.4f}]  cold {:.4f} ms  first call {:.3f} ms",
+                    row.work, row.shape, row.ms, row.ms_low, row.ms_high, row.cold_ms, row.first_ms);
+    if (row.flops > 0 && row.ms > 0) {
+        out += fmt::format("  {:.1f} GFLOP/s", row.flops / row.ms / 1e6);
+    }
+    if (row.bytes > 0 && row.ms > 0) {
+        out += fmt::format("  {:.1f} GB/s", row.bytes / row.ms / 1e6);
+    }
+    if (row.roofline > 0) {
+        out += fmt::format("  {:.0f} % of the roofline", 100 * row.roofline);
+    }
+    if (!row.baseline.empty()) {
+        out += fmt::format("\n  {:.3f} [{:.3f}, {:.3f}] times as fast as {} ({:.4f} ms)", row.ratio,
+                           row.ratio_low, row.ratio_high, row.baseline, row.baseline_ms);
+    }
+    for (const std::string &flag : row.flags) {
+        out += fmt::format("\n  doubt: {}", flag);
+    }
+    return out + "\n";
+}
+
+class Bench : public Command {
+public:
+    std::string name() const override { return "bench"; }
+    std::string summary() const override {
+        return "How fast a kernel is, against a baseline that runs in turn with it";
+    }
+
+    void define(CLI::App &app) override {
+        app_ = &app;
+        app.add_option("GENERATOR", generator_, "The algorithm")->required()->type_name("GENERATOR");
+        variants_.define(app, false);
+        app.add_option("-w,--work", works_,
+                       "A problem of the generator, by name; may be repeated; else those for timing")
+            ->type_name("NAME")
+            ->allow_extra_args(false);
+        app.add_option("--archive", archive_, "Time this NAME.a that is built already")->type_name("FILE");
+        app.add_option("-b,--baseline", baseline_,
+                       "What runs in turn: copy, default, adams2019, mullapudi2016, li2018, archive:FILE")
+            ->type_name("NAME");
+        app.add_option("--seconds", seconds_, "Time spent on each problem, warm and cold each")
+            ->type_name("SECONDS")
+            ->capture_default_str();
+        app.add_option("--threads", threads_, "Threads of a CPU kernel")->type_name("N");
+        app.add_option("--device", device_, "Which GPU, from 0")->type_name("N");
+        app.add_option("--output", output_, "Add the rows to this results file")->type_name("FILE");
+    }
+
+    Report run(const Settings &settings) override {
+        Report report;
+        load_generators(settings.load);
+        require_generator(generator_);
+        BenchRequest request;
+        request.build.generator = generator_;
+        request.build.load = settings.load;
+        request.build.params = variants_.params();
+        request.build.variants = variants_.requests(*app_, report.sources);
+        request.archive = archive_;
+        request.baseline = baseline_;
+        request.seconds = seconds_;
+        request.threads = threads_;
+        request.device = device_;
+        Device device = device_for(request.build.variants.front().target);
+        std::vector<Workload> works = works_.empty() ? timing_workloads(generator_, request.build.params)
+                                                     : workloads_by_name(generator_, works_);
+        report.data["device"] = device.name;
+        report.data["driver"] = device.driver;
+        report.data["rows"] = nlohmann::ordered_json::array();
+        std::vector<BenchRow> rows;
+        Activity activity(fmt::format("timing {}", generator_), works.size());
+        for (size_t i = 0; i < works.size(); i++) {
+            activity.at(i, works[i].name);
+            request.workload = works[i];
+            BenchReport timed = bench_kernel(request);
+            report.add(timed.diagnostics);
+            if (!timed.ok) {
+                report.exit_code = exit_fault;
+                continue; // one that fails does not hide the others
+            }
+            report.text += render(timed.row);
+            report.data["rows"].emplace_back(to_json(timed.row));
+            rows.push_back(timed.row);
+        }
+        if (!output_.empty() && !rows.empty()) {
+            write_results(output_, device, command_line(), rows);
+        }
+        return report;
+    }
+
+private:
+    /// As the results file keeps it, so that anybody can repeat it.
+    std::string command_line() const {
+        std::string text = fmt::format("kiln bench {}", generator_);
+        for (const CLI::Option *option : app_->parse_order()) {
+            if (option->nonpositional() && option->get_lnames().front() != "output") {
+                text += fmt::format(" --{}", option->get_lnames().front());
+                if (option->get_expected_max() > 0) {
+                    text += fmt::format(" {}", fmt::join(option->results(), " "));
+                }
+            }
+        }
+        return text;
+    }
+
+    CLI::App *app_ = nullptr;
+    VariantOptions variants_;
+    std::string generator_, archive_, baseline_, output_;
+    std::vector<std::string> works_;
+    double seconds_ = 1.0;
+    int threads_ = 0, device_ = 0;
+};
+
+} // namespace
+
+std::unique_ptr<Command> bench_command() {
+    return std::make_unique<Bench>();
+}
+
+} // namespace kiln::cli
