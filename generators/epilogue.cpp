@@ -37,7 +37,7 @@ std::vector<std::string> epilogue_steps(const std::string &epilogue) {
         std::string step = epilogue.substr(begin, end - begin);
         begin = end + 1;
         Diagnostic d;
-        d.code = "K1011";
+        d.code = "K1031";
         if (std::find(known.begin(), known.end(), step) == known.end()) {
             d.message = fmt::format("no epilogue step `{}` in `{}`", step, epilogue);
             d.notes = {fmt::format("steps are {}; join them by `_`", fmt::join(known, ", "))};

@@ -9,7 +9,7 @@
 namespace kiln::generators {
 
 /// "bias_gelu_residual" → {"bias", "gelu", "residual"}; "none" → {}. A step is bias, residual or an activation
-/// (kiln::ops::activation_names; one with '_' in its name is written without: gelutanh). Throws kiln::Error K1011 for
+/// (kiln::ops::activation_names; one with '_' in its name is written without: gelutanh). Throws kiln::Error K1031 for
 /// any other, and for bias or residual twice.
 std::vector<std::string> epilogue_steps(const std::string &epilogue);
 

@@ -25,12 +25,12 @@ Halide::Expr softplus(const Halide::Expr &x);                ///< log(1 + e^x), 
 Halide::Expr mish(const Halide::Expr &x);                    ///< x tanh(softplus(x)) (Misra 2019)
 Halide::Expr elu(const Halide::Expr &x, float alpha = 1.0f); ///< x where x > 0, else alpha (e^x - 1)
 Halide::Expr hard_tanh(const Halide::Expr &x);               ///< x clamped to [-1, 1]
-/// erf by Halide's rational approximation (error below 1e-7) with erf(±inf) = ±1 and erf(-0) = -0, which Halide::erf
-/// alone does not give.
+/// Halide::erf (a rational approximation, error below 1e-6 of the result). legalize_math gives it erf(±inf) = ±1,
+/// erf(-0) = -0 and NaN, which it does not have of itself.
 Halide::Expr erf(const Halide::Expr &x);
 
 /// The activation of a generator parameter's name: identity, relu, leaky_relu, sigmoid, silu, gelu, gelu_tanh,
-/// softplus, mish, elu, hard_tanh, tanh. Throws kiln::Error K1010 for another name.
+/// softplus, mish, elu, hard_tanh, tanh. Throws kiln::Error K1030 for another name.
 Unary activation(const std::string &name);
 std::vector<std::string> activation_names();
 

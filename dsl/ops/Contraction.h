@@ -41,7 +41,7 @@ struct Contraction {
     std::vector<Halide::Var> vars; ///< n, m, batch0, batch1, …
 };
 
-/// The product. `k_extent` is the length of the sum; 0 gives 0. Throws kiln::Error K1013 when an operand's rank is
+/// The product. `k_extent` is the length of the sum; 0 gives 0. Throws kiln::Error K1033 when an operand's rank is
 /// neither 2 nor 2 + batch.
 Contraction contraction(const Halide::Func &a, const Halide::Func &b, const Halide::Expr &k_extent,
                         const ContractionOptions &options = {});

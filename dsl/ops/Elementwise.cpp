@@ -13,7 +13,7 @@ Expr at(const Func &f, const std::vector<Expr> &coordinates) {
     size_t rank = size_t(f.dimensions());
     if (rank > coordinates.size()) {
         Diagnostic d;
-        d.code = "K1012";
+        d.code = "K1032";
         d.message = fmt::format("operand `{}` has {} dimensions, the result has {}", f.name(), rank,
                                 coordinates.size());
         d.helps = {"reduce the operand first, or give the result more dimensions"};

@@ -21,11 +21,11 @@ namespace kiln::ops {
 using Nary = std::function<Halide::Expr(const std::vector<Halide::Expr> &)>;
 
 /// The value of `f` at `coordinates`, in float32; f's dimensions beyond the first f.dimensions() are ignored, which
-/// repeats it along them. Throws kiln::Error K1012 when f has more dimensions than there are coordinates.
+/// repeats it along them. Throws kiln::Error K1032 when f has more dimensions than there are coordinates.
 Halide::Expr at(const Halide::Func &f, const std::vector<Halide::Expr> &coordinates);
 
 /// result(vars…) = f(operand values at vars…), one pure Func named `name` over `vars`, stored as `type`. Inputs: any
-/// number of Funcs. Throws kiln::Error K1012 (see at).
+/// number of Funcs. Throws kiln::Error K1032 (see at).
 Halide::Func elementwise(const std::string &name, const std::vector<Halide::Var> &vars,
                          const std::vector<Halide::Func> &operands, const Nary &f,
                          const Halide::Type &type = Halide::Float(32));

@@ -1,0 +1,195 @@
+// Attention with masks, score changes, grouped key heads and log-sum-exp.
+#include "dsl/ops/Attention.h"
+#include "generators/common.h"
+
+namespace {
+
+using namespace Halide;
+namespace ops = kiln::ops;
+namespace gen = kiln::generators;
+
+enum class MaskKind { None, Causal, Window, Prefix };
+enum class FormKind { Auto, Blocks, Rows };
+
+class AttentionGenerator : public Generator<AttentionGenerator> {
+public:
+    GeneratorParam<Type> type{"type", Float(32)};
+    GeneratorParam<MaskKind> mask{"mask",
+                                  MaskKind::None,
+                                  {{"none", MaskKind::None},
+                                   {"causal", MaskKind::Causal},
+                                   {"window", MaskKind::Window},
+                                   {"prefix", MaskKind::Prefix}}};
+    GeneratorParam<int> window_left{"window_left", 128};
+    GeneratorParam<int> window_right{"window_right", 0};
+    GeneratorParam<int> prefix{"prefix", 0};
+    GeneratorParam<float> softcap{"softcap", 0.0f};
+    GeneratorParam<bool> alibi{"alibi", false};
+    GeneratorParam<float> scale{"scale", 0.0f};
+    GeneratorParam<bool> lse{"lse", false};
+    GeneratorParam<FormKind> form{
+        "form",
+        FormKind::Auto,
+        {{"auto", FormKind::Auto}, {"blocks", FormKind::Blocks}, {"rows", FormKind::Rows}}};
+    GeneratorParam<int> block{"block", 64, 1, 4096};
+    GeneratorParam<int> block_i{"block_i", 16, 1, 4096};
+    Input<Buffer<void, 4>> q{"q"};
+    Input<Buffer<void, 4>> k{"k"};
+    Input<Buffer<void, 4>> v{"v"};
+    Output<Buffer<void, 4>> y{"y"};
+    Var c{"c"}, i{"i"}, head{"head"}, batch{"batch"};
+
+    void configure() {
+        q.set_type(type);
+        k.set_type(type);
+        v.set_type(type);
+        y.set_type(type);
+        if (lse) {
+            lse_ = add_output<Buffer<>>("log_sum_exp_out", Float(32), 3);
+        }
+    }
+
+    void generate() {
+        ops::AttentionOptions options;
+        const bool rows =
+            form == FormKind::Rows || (form == FormKind::Auto && !get_target().has_gpu_feature());
+        options.form = rows ? ops::Form::Rows : ops::Form::Blocks;
+        options.block = block;
+        options.block_i = block_i;
+        if (scale != 0.0f) {
+            options.scale = Expr(float(scale));
+        }
+        options.mask = mask == MaskKind::Causal   ? ops::causal()
+                       : mask == MaskKind::Window ? ops::window(int(window_left), int(window_right))
+                       : mask == MaskKind::Prefix ? ops::prefix(int(prefix))
+                                                  : ops::no_mask();
+        if (softcap > 0.0f) {
+            options.change = ops::softcap(Expr(float(softcap)));
+        }
+        if (alibi) {
+            options.change = ops::then(options.change, ops::alibi(ops::alibi_slopes(q.dim(2).extent())));
+        }
+        ops::AttentionShape shape{q.dim(0).extent(), q.dim(1).extent(), k.dim(1).extent(), q.dim(2).extent(),
+                                  k.dim(2).extent()};
+        ops::Attention a = ops::attention(q, k, v, shape, options);
+        y(c, i, head, batch) = ops::to_type(type, a.out(c, i, head, batch));
+        if (lse_) {
+            (*lse_)(i, head, batch) = a.lse(i, head, batch);
+        }
+        constrain();
+    }
+
+private:
+    void constrain() {
+        gen::begin_at_zero(q, k, v, y);
+        gen::same_extent(k, 0, q, 0);
+        gen::same_extent(k, 3, q, 3);
+        // Whole groups of query heads for each key head.
+        q.dim(2).set_extent((q.dim(2).extent() / k.dim(2).extent()) * k.dim(2).extent());
+        gen::same_extent(v, 1, k, 1);
+        gen::same_extent(v, 2, k, 2);
+        gen::same_extent(v, 3, q, 3);
+        gen::same_extent(y, 0, v, 0);
+        for (int d = 1; d < 4; ++d) {
+            gen::same_extent(y, d, q, d);
+        }
+        if (lse_) {
+            gen::begin_at_zero(*lse_);
+            for (int d = 0; d < 3; ++d) {
+                gen::same_extent(*lse_, d, q, d + 1);
+            }
+        }
+    }
+
+    Output<Buffer<>> *lse_ = nullptr;
+};
+
+struct Shape {
+    int64_t queries, keys, d = 64, dv = 64, heads = 1, kv_heads = 1, batch = 1;
+};
+
+kiln::Workload attend(const char *name, Shape s, std::map<std::string, std::string> params, bool bench) {
+    kiln::Workload w{name,
+                     {{"q", {s.d, s.queries, s.heads, s.batch}},
+                      {"k", {s.d, s.keys, s.kv_heads, s.batch}},
+                      {"v", {s.dv, s.keys, s.kv_heads, s.batch}},
+                      {"y", {s.dv, s.queries, s.heads, s.batch}}},
+                     {},
+                     std::move(params),
+                     bench};
+    if (w.params.count("lse")) {
+        w.extents["log_sum_exp_out"] = {s.queries, s.heads, s.batch};
+    }
+    return w;
+}
+
+/// 2 (D + Dv) for each pair of a query and a key that it may see; the mean number of those for causal.
+double attention_flops(const kiln::Workload &w) {
+    const auto &q = w.extents.at("q"), &k = w.extents.at("k"), &v = w.extents.at("v");
+    double keys = double(k[1]);
+    auto mask = w.params.find("mask");
+    if (mask != w.params.end() && mask->second == "causal") {
+        keys = (std::max(0.0, keys - double(q[1])) + keys) / 2;
+    }
+    return 2 * double(q[0] + v[0]) * double(q[1]) * keys * double(q[2]) * double(q[3]);
+}
+
+std::vector<kiln::Workload> workloads() {
+    Shape bench{512, 512, 64, 64, 8, 8, 1};
+    std::vector<kiln::Workload> all = {
+        attend("1", {1, 1, 1, 1}, {}, false),
+        attend("q13 k29", {13, 29, 16, 24}, {}, false),
+        attend("q13 k29 causal lse", {13, 29, 16, 16, 2, 1, 2}, {{"mask", "causal"}, {"lse", "true"}}, false),
+        attend("q29 k13 causal", {29, 13, 16, 16, 3, 1, 1}, {{"mask", "causal"}}, false),
+        attend("q70 k130 window", {70, 130, 8, 8, 2, 2, 1},
+               {{"mask", "window"}, {"window_left", "20"}, {"window_right", "3"}}, false),
+        attend("q16 k33 softcap alibi", {16, 33, 16, 16, 4, 2, 1}, {{"softcap", "15"}, {"alibi", "true"}},
+               false),
+        attend("q33 k70 bf16", {33, 70, 32, 32, 2, 1, 1}, {{"type", "bfloat16"}, {"mask", "causal"}}, false),
+        attend("q33 k70 f16", {33, 70, 32, 32, 2, 1, 1}, {{"type", "float16"}}, false),
+    };
+    for (int64_t n : {512, 1024, 2048}) {
+        bench.queries = bench.keys = n;
+        std::string name = "N" + std::to_string(n);
+        all.push_back(attend(name.c_str(), bench, {}, true));
+        all.push_back(attend((name + " causal").c_str(), bench, {{"mask", "causal"}}, true));
+    }
+    return all;
+}
+
+} // namespace
+
+KILN_GENERATOR(
+    AttentionGenerator, attention,
+    {.summary = "softmax(scale q k^T, changed and masked) v, over q(d, i, head, batch)",
+     .interface_ =
+         "- `y(c, i, head, batch)`: the output; `c` along the head, `i` over queries\n"
+         "- `log_sum_exp_out(i, head, batch)`: second output with `lse`; reads `log_sum_exp`\n"
+         "- `out(c, i, head, batch)`: y in float32; inlined unless placed\n"
+         "- `k_block(d, j, t, head, batch)`: keys by blocks; place it to pack or transpose them\n"
+         "- `qk(j, t, i, head, batch)`: update over `rd`; key `block * t + j`\n"
+         "- `s(j, t, i, head, batch)`: the score, -inf where masked; `p`: its exponential\n"
+         "- form rows (CPU): `m(i, head, batch)` and `l` with updates over `r` (`r.x` in the block, `r.y` "
+         "the "
+         "block), `o(c, i, head, batch)` with an update over `rv`\n"
+         "- form blocks (GPU): `b(t, i, head, batch)` and `sum` with updates over `rj`, `pv(c, t, i, head, "
+         "batch)` "
+         "over `rv`, the Tuple `acc(c, i, head, batch)` over `rt`\n"
+         "- blocks of keys that no query of a group of `block_i` sees are skipped: split `i` by `block_i`",
+     .workloads = workloads(),
+     .flops = attention_flops,
+     .params = {
+         gen::type_param,
+         {"mask",
+          "causal is aligned bottom-right; window sees keys from window_left before to window_right after "
+          "the diagonal, a negative bound is none; prefix is causal and the first `prefix` keys"},
+         {"window_left", "for mask=window"},
+         {"window_right", "for mask=window"},
+         {"prefix", "for mask=prefix"},
+         {"softcap", "cap tanh(score / cap); 0: none"},
+         {"alibi", "score - slope |diagonal - j|, slopes 2^(-8 (head + 1) / heads)"},
+         {"scale", "factor of the scores; 0: 1 / sqrt(D)"},
+         {"lse", "log-sum-exp as a second output, log_sum_exp_out"},
+         {"form", "auto: rows on a CPU, blocks elsewhere"},
+         {"block", "keys in a block"},
+         {"block_i", "queries for which blocks are skipped together"}}})
