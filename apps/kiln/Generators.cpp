@@ -134,7 +134,7 @@ nlohmann::ordered_json describe_generator(const std::string &name, const Params 
         // First of all: types and parameters are not settled before it.
         Halide::Pipeline pipeline = generator->build_pipeline();
         nlohmann::ordered_json json;
-        std::vector<ParamInfo> known = generator_params(*generator);
+        std::vector<ParamInfo> known = generator_params(name, Halide::Target(Target{}.halide()));
         json["inputs"] = arguments(*generator, Halide::Internal::ArgInfoDirection::Input);
         json["outputs"] = arguments(*generator, Halide::Internal::ArgInfoDirection::Output);
         json["params"] = nlohmann::ordered_json::array();

@@ -1,7 +1,6 @@
 #include "apps/kiln/Workloads.h"
 
 #include "dsl/check/CheckKernel.h"
-#include "dsl/generator/Create.h"
 #include "dsl/generator/Params.h"
 #include "dsl/target/Target.h"
 
@@ -15,8 +14,7 @@ namespace {
 Params all_params(const std::string &generator, const Params &given) {
     nlohmann::json defaults = run_generator(generator, [&]() -> nlohmann::json {
         Params values;
-        auto made = create_generator(generator, {}, Halide::Target(Target{}.halide()));
-        for (const ParamInfo &param : generator_params(*made)) {
+        for (const ParamInfo &param : generator_params(generator, Halide::Target(Target{}.halide()))) {
             values[param.name] = param.fallback;
         }
         return values;

@@ -1,7 +1,10 @@
 #include "dsl/generator/Params.h"
 
+#include "dsl/generator/Create.h"
+
 #include <algorithm>
 #include <cctype>
+#include <stdexcept>
 
 namespace kiln {
 
@@ -105,10 +108,21 @@ std::vector<ParamInfo> generator_params(Halide::Internal::AbstractGenerator &gen
         if (info.type == "bool") {
             info.choices = {"false", "true"};
         }
-        info.fallback = spelling((param->*member_of(DefaultOf{}))(), info.type);
+        try {
+            info.fallback = spelling((param->*member_of(DefaultOf{}))(), info.type);
+        } catch (const std::out_of_range &) {
+            info.fallback = "bfloat16"; // the one type that Halide 21 cannot spell in C++
+        }
         out.push_back(std::move(info));
     }
     return out;
+}
+
+std::vector<ParamInfo> generator_params(const std::string &name, const Halide::Target &target) {
+    // A fresh instance, so that values are defaults; types cannot be read before it has its arguments.
+    auto generator = create_generator(name, {}, target);
+    generator->arginfos();
+    return generator_params(*generator);
 }
 
 } // namespace kiln

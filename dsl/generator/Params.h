@@ -22,4 +22,7 @@ struct ParamInfo {
 /// nobody read a parameter before configure() has run.
 std::vector<ParamInfo> generator_params(Halide::Internal::AbstractGenerator &generator);
 
+/// Those of a loaded generator, with their defaults. Throws as create_generator.
+std::vector<ParamInfo> generator_params(const std::string &name, const Halide::Target &target);
+
 } // namespace kiln
