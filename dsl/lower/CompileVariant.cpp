@@ -137,9 +137,7 @@ LegalizedPipeline build_pipeline(const CompileJob &job, const Halide::Target &ta
             }
         }
     }
-    LegalizedPipeline pipeline = legalize(outputs, inputs, target);
-    promise(job.variant.conditions, pipeline);
-    return pipeline;
+    return legalize(outputs, inputs, target);
 }
 
 /// Halide throws what is not std::exception, and says whose fault it is by the type.
@@ -185,7 +183,9 @@ CompileReply compile_variant(const CompileJob &job) {
         }
         std::unique_ptr<AbstractGenerator> generator;
         LegalizedPipeline pipeline = build_pipeline(job, target, generator);
-        for (const ParamInfo &p : generator_params(*generator)) {
+        std::unique_ptr<AbstractGenerator> defaults = create_generator(job.generator, {}, target);
+        defaults->arginfos();
+        for (const ParamInfo &p : generator_params(*defaults)) {
             auto given = job.params.find(p.name);
             reply.params[p.name] = given == job.params.end() ? p.fallback : given->second;
         }
@@ -195,9 +195,13 @@ CompileReply compile_variant(const CompileJob &job) {
         for (const LegalizedArgument &a : pipeline.output_args) {
             reply.arguments.push_back(describe(a, "output"));
         }
+        // After the contract has been read: what a variant relies on beyond it is its own affair.
+        promise(job.variant.conditions, pipeline);
         ScheduledVariant scheduled = schedule_variant(job, pipeline, [&] {
             std::unique_ptr<AbstractGenerator> again;
-            return build_pipeline(job, target, again).outputs;
+            LegalizedPipeline fresh = build_pipeline(job, target, again);
+            promise(job.variant.conditions, fresh);
+            return fresh.outputs;
         });
         reply.diagnostics = scheduled.diagnostics;
         reply.schedule_name = scheduled.name;
@@ -219,6 +223,10 @@ CompileReply compile_variant(const CompileJob &job) {
     } catch (const Error &error) {
         reply.diagnostics.insert(reply.diagnostics.end(), error.diagnostics.begin(), error.diagnostics.end());
     } catch (const Halide::Error &error) {
+        reply.diagnostics.push_back(halide_fault(job, error.what()));
+    } catch (const std::bad_alloc &) {
+        throw;
+    } catch (const std::exception &error) {
         reply.diagnostics.push_back(halide_fault(job, error.what()));
     }
     return reply;

@@ -8,6 +8,7 @@
 using namespace kiln::runtime;
 
 extern "C" void *halide_opencl_get_symbol(void *user_context, const char *name);
+extern "C" int kiln_original_load_opencl(void *user_context);
 
 // The few of OpenCL 1.2's functions and numbers that are used here (Khronos' CL/cl.h).
 namespace {
@@ -28,7 +29,8 @@ struct Driver {
     int (*GetCommandQueueInfo)(Id, uint32_t, size_t, void *, size_t *);
     int (*ReleaseCommandQueue)(Id);
     int (*Finish)(Id);
-    bool loaded;
+    bool loaded;        ///< the above
+    bool halide_loaded; ///< Halide's own
 };
 
 struct Entry {
@@ -49,6 +51,16 @@ bool load(F &f, const char *name) {
     return f != nullptr;
 }
 
+/// Halide ends the program where two threads load its functions at once, or one loads them twice.
+int load_halides(void *user_context) {
+    if (cl.halide_loaded) {
+        return 0;
+    }
+    int code = kiln_original_load_opencl(user_context);
+    cl.halide_loaded = code == 0;
+    return code;
+}
+
 bool ensure_driver() {
     if (!cl.loaded) {
         cl.loaded =
@@ -57,7 +69,8 @@ bool ensure_driver() {
             load(cl.GetContextInfo, "clGetContextInfo") && load(cl.ReleaseContext, "clReleaseContext") &&
             load(cl.CreateCommandQueue, "clCreateCommandQueue") &&
             load(cl.GetCommandQueueInfo, "clGetCommandQueueInfo") &&
-            load(cl.ReleaseCommandQueue, "clReleaseCommandQueue") && load(cl.Finish, "clFinish");
+            load(cl.ReleaseCommandQueue, "clReleaseCommandQueue") && load(cl.Finish, "clFinish") &&
+            load_halides(nullptr) == 0;
     }
     return cl.loaded;
 }
@@ -207,6 +220,15 @@ bool opencl_fits(const kiln_call *call, Text &why) {
 
 } // namespace kiln::runtime
 
+// Stands in for Halide's function of this name.
+namespace Halide::Runtime::Internal::OpenCL {
+int load_libopencl(void *user_context);
+int load_libopencl(void *user_context) {
+    Lock lock(mutex);
+    return load_halides(user_context);
+}
+} // namespace Halide::Runtime::Internal::OpenCL
+
 extern "C" {
 
 int kiln_original_opencl_device_malloc(void *user_context, halide_buffer_t *buffer);
@@ -260,6 +282,9 @@ int halide_opencl_device_malloc(void *user_context, halide_buffer_t *buffer) {
 }
 
 int halide_opencl_device_release(void *user_context) {
+    if (!cl.halide_loaded) {
+        return 0;
+    }
     int code = kiln_original_opencl_device_release(user_context);
     const kiln_call *call = call_of(user_context);
     Lock lock(mutex);

@@ -11,7 +11,7 @@ const char *const backend_names[] = {"the CPU", "CUDA", "OpenCL"};
 
 /// Where the data lie decides on the backend: device memory binds, then what the call names.
 int bound_backend(const Frame &frame, const kiln_entry_library &library, halide_buffer_t *const *buffers,
-                  const char **because) {
+                  const char **because, bool *host_too) {
     for (int i = 0; buffers && i < library.argument_count; i++) {
         if (!buffers[i] || !buffers[i]->device) {
             continue;
@@ -21,6 +21,7 @@ int bound_backend(const Frame &frame, const kiln_entry_library &library, halide_
             continue;
         }
         *because = library.arguments[i].name;
+        *host_too = buffers[i]->host != nullptr;
         if (buffers[i]->device_interface == halide_cuda_device_interface()) {
             return KILN_CUDA;
         }
@@ -108,15 +109,17 @@ bool cpu_fits(const kiln_entry_variant &variant, Text &why) {
 const kiln_entry_variant *select_variant(Frame &frame, const kiln_entry_library &library,
                                          halide_buffer_t *const *buffers, Text &reason) {
     const char *because = nullptr;
-    int bound = bound_backend(frame, library, buffers, &because);
+    bool host_too = false;
+    int bound = bound_backend(frame, library, buffers, &because, &host_too);
     void *uc = &frame.call;
     if (bound >= 0 && !has_backend(library, bound)) {
-        if (because && bound != KILN_CPU) {
+        if (because && !host_too) {
             report(uc, KILN_UNSUPPORTED, "`%s` is in %s memory, but the library was built for `%s` only",
                    because, backend_names[bound], library.variants[0].target);
             return nullptr;
         }
-        bound = -1; // One kiln_call may serve kernels of several backends.
+        bound =
+            -1; // One kiln_call may serve kernels of several backends, and data may be fetched to the host.
     }
     int status = KILN_UNSUPPORTED;
     for (int i = 0; i < library.variant_count; i++) {

@@ -1,5 +1,5 @@
-# Joins Halide's runtime and ours: TOOL writes the first, OBJECTS are ours, ORIGINALS (both separated by commas) the functions of Halide's that
-# ours still call under the name kiln_original_X. Internal symbols become local: two copies of this runtime in
+# Joins Halide's runtime and ours: TOOL writes the first, OBJECTS are ours, ORIGINALS the functions of Halide's that ours
+# still call under another name (ALIAS:SYMBOL); both lists are separated by commas. Internal symbols become local: two copies of this runtime in
 # one program (in two shared libraries, say) do not mix.
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE text ERROR_VARIABLE text)
@@ -12,9 +12,12 @@ string(REPLACE "," ";" OBJECTS "${OBJECTS}")
 string(REPLACE "," ";" ORIGINALS "${ORIGINALS}")
 run(${TOOL} ${OUT}/halide.o x86-64-linux-cuda-opencl-user_context-large_buffers)
 set(aliases)
-foreach(name ${ORIGINALS})
+foreach(original ${ORIGINALS})
+  string(REPLACE ":" ";" original ${original})
+  list(GET original 0 alias)
+  list(GET original 1 symbol)
   # Each function has a section of its own; the second symbol keeps it within reach when ours takes the first.
-  list(APPEND aliases --add-symbol kiln_original_${name}=.text.halide_${name}:0,function,global)
+  list(APPEND aliases --add-symbol ${alias}=.text.${symbol}:0,function,global)
 endforeach()
 run(${OBJCOPY} ${aliases} ${OUT}/halide.o ${OUT}/halide_aliased.o)
 run(${LD} -r -o ${OUT}/joined.o ${OBJECTS} ${OUT}/halide_aliased.o)

@@ -1,0 +1,11 @@
+# The library that ships: contract checks, sizes, layouts, threads, devices.
+find_package(OpenCL REQUIRED)
+kiln_test(runtime_contract_test LABEL correctness SOURCES runtime_contract_test.cpp LINK kiln)
+kiln_test(runtime_shapes_test LABEL correctness SOURCES runtime_shapes_test.cpp LINK kiln)
+kiln_test(runtime_view_test LABEL correctness SOURCES runtime_view_test.cpp LINK kiln)
+kiln_test(runtime_opencl_test LABEL correctness SOURCES runtime_opencl_test.cpp LINK kiln OpenCL::OpenCL)
+kiln_test(runtime_variants_test LABEL correctness SOURCES runtime_variants_test.cpp LINK kiln)
+foreach(test contract shapes view opencl variants)
+  add_dependencies(runtime_${test}_test kiln-build kiln_runtime kiln_test_generators)
+  target_link_libraries(runtime_${test}_test PRIVATE ${PROJECT_BINARY_DIR}/lib/libkiln_runtime.a ${CMAKE_DL_LIBS})
+endforeach()
