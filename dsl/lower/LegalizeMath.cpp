@@ -94,7 +94,7 @@ Expr cpu_pow(const Expr &x, const Expr &y) {
     Expr one = (y == 0.0f) || (x == 1.0f) || (a == 1.0f && magnitude(y) > 3.4e38f && !is_nan_bits(y));
     Expr m = cpu_exp(y * cpu_log(a));
     Expr r = select(odd, from_bits(bits_of(m) ^ sign_bit(x)), m);
-    r = select(x < 0.0f && !whole && a < 3.4028235e38f, quiet_nan, r);
+    r = select(x < 0.0f && !whole && bits_of(a) < u32(0x7f800000), quiet_nan, r);
     r = select(is_nan_bits(x), x, select(is_nan_bits(y), y, r));
     return select(one && !(is_nan_bits(y) && x != 1.0f), select(is_nan_bits(x) && y != 0.0f, x, 1.0f), r);
 }
