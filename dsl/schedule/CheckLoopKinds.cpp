@@ -153,7 +153,7 @@ private:
             if (step.kind != LoopStep::Kind::Split || !step.tail.ends_with("AndBlend")) {
                 continue;
             }
-            std::vector<std::string> roots = stage.roots_of(step.old);
+            std::vector<std::string> roots = stage.roots_of(step.old, &step);
             for (const Loop &l : stage.loops) {
                 bool parallel = l.kind == LoopKind::Parallel || is_gpu_loop(l.kind);
                 std::vector<std::string> own = stage.roots_of(l.name);

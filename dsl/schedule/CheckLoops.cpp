@@ -207,20 +207,18 @@ bool NestBuilder::tail_is_legal(const DirectiveCall &call, const Loop &l) {
         d.helps.push_back("use `GuardWithIf` (the default), `RoundUp` or `ShiftInwardsAndBlend`");
         return false;
     }
-    for (const LoopStep *step = stage->producer_of(l.name); step; step = stage->producer_of(step->old)) {
-        bool from_inner = step->kind == LoopStep::Kind::Split && step->inner == l.name;
-        bool bad = step->kind == LoopStep::Kind::Split &&
-                   (predicates_one_side(step->tail) || (from_inner && tail == "PredicateLoads"));
-        if (bad) {
+    for (const auto &[step, made] : stage->ancestry(l.name)) {
+        if (step->kind != LoopStep::Kind::Split) {
+            continue;
+        }
+        bool from_inner = step->inner == made;
+        if (predicates_one_side(step->tail) || (from_inner && tail == "PredicateLoads")) {
             const std::string &which = predicates_one_side(step->tail) ? step->tail : tail;
             cx.report("K0203", fmt::format("`{}` needs the innermost split of its loop", which), call.span,
                       fmt::format("`{}` comes from the split of `{}` on {}", l.name, step->old,
                                   where(step->span)))
                 .helps.push_back("use `Predicate` or `GuardWithIf`");
             return false;
-        }
-        if (step->kind == LoopStep::Kind::Rename || step->old == l.name) {
-            break;
         }
     }
     return true;

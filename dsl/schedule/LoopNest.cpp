@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
 
 namespace kiln {
@@ -102,29 +101,51 @@ const LoopStep *StageNest::producer_of(const std::string &loop) const {
     return nullptr;
 }
 
-std::vector<std::string> StageNest::roots_of(const std::string &loop) const {
+namespace {
+
+/// Calls `step(LoopStep, name made)` for each step back and `root(name)` where no step is left. Names may be used again
+/// after they are gone, so the walk only goes backwards.
+template<typename Step, typename Root>
+void walk_back(const std::vector<LoopStep> &steps, const std::string &name, size_t end, const Step &step,
+               const Root &root) {
+    for (size_t i = end; i-- > 0;) {
+        const LoopStep &s = steps[i];
+        if (s.kind == LoopStep::Kind::Fuse && s.old == name) {
+            step(s, name);
+            walk_back(steps, s.inner, i, step, root);
+            walk_back(steps, s.outer, i, step, root);
+            return;
+        }
+        bool from_split = s.kind == LoopStep::Kind::Split && (s.outer == name || s.inner == name);
+        bool from_rename = s.kind == LoopStep::Kind::Rename && s.inner == name;
+        if (from_split || from_rename) {
+            step(s, name);
+            walk_back(steps, s.old, i, step, root);
+            return;
+        }
+    }
+    root(name);
+}
+
+} // namespace
+
+std::vector<std::pair<const LoopStep *, std::string>> StageNest::ancestry(const std::string &loop) const {
+    std::vector<std::pair<const LoopStep *, std::string>> out;
+    walk_back(
+        steps, loop, steps.size(), [&](const LoopStep &s, const std::string &made) { out.emplace_back(&s, made); },
+        [](const std::string &) {});
+    return out;
+}
+
+std::vector<std::string> StageNest::roots_of(const std::string &loop, const LoopStep *before) const {
     std::vector<std::string> roots;
-    std::function<void(const std::string &, size_t)> visit = [&](const std::string &name, size_t end) {
-        for (size_t i = end; i-- > 0;) {
-            const LoopStep &step = steps[i];
-            if (step.kind == LoopStep::Kind::Fuse && step.old == name) {
-                visit(step.inner, i);
-                visit(step.outer, i);
-                return;
+    walk_back(
+        steps, loop, before ? static_cast<size_t>(before - steps.data()) : steps.size(), [](const LoopStep &, const std::string &) {},
+        [&](const std::string &name) {
+            if (std::find(roots.begin(), roots.end(), name) == roots.end()) {
+                roots.push_back(name);
             }
-            bool from_split =
-                step.kind == LoopStep::Kind::Split && (step.outer == name || step.inner == name);
-            bool from_rename = step.kind == LoopStep::Kind::Rename && step.inner == name;
-            if (from_split || from_rename) {
-                visit(step.old, i);
-                return;
-            }
-        }
-        if (std::find(roots.begin(), roots.end(), name) == roots.end()) {
-            roots.push_back(name);
-        }
-    };
-    visit(loop, steps.size());
+        });
     return roots;
 }
 

@@ -70,8 +70,10 @@ struct StageNest {
     const LoopStep *consumer_of(const std::string &loop) const;
     /// The step that made `loop`, or null where the algorithm did.
     const LoopStep *producer_of(const std::string &loop) const;
-    /// The algorithm's loops that `loop` iterates over.
-    std::vector<std::string> roots_of(const std::string &loop) const;
+    /// The steps that `loop` came through, the last first, each with the name it made on the way to `loop`.
+    std::vector<std::pair<const LoopStep *, std::string>> ancestry(const std::string &loop) const;
+    /// The algorithm's loops that `loop` iterates over; with `before`, as of that step of `steps`.
+    std::vector<std::string> roots_of(const std::string &loop, const LoopStep *before = nullptr) const;
     int index_of(const std::string &loop) const; ///< -1 where there is none
 
     /// The names must exist and be free, respectively: analyse_schedule sees to that.

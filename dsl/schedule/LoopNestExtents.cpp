@@ -82,11 +82,16 @@ private:
                 if (at_place && stage.update != place.update) {
                     continue;
                 }
+                bool reads = std::any_of(stage.reads.begin(), stage.reads.end(),
+                                         [&](const ReadInfo &read) { return read.func == f.name; });
+                if (!reads) {
+                    continue;
+                }
                 Box need = box_of_reads(f, *c, stage, place, at_place);
                 for (size_t d = 0; d < whole.size(); d++) {
                     whole[d] = first ? need[d] : join(whole[d], need[d]);
                 }
-                first = first && need.empty();
+                first = false;
             }
         }
         return memo[key] = whole;
