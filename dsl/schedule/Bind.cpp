@@ -102,7 +102,8 @@ std::optional<Diagnostic> check_one(const Param &param, ArgKind kind, const Node
             return d;
         }
         bool is_dotted = node.text.find('.') != std::string::npos;
-        if (is_dotted && kind != ArgKind::Loop) {
+        // A new loop may take the name of the old one; see check_dots.
+        if (is_dotted && (kind == ArgKind::Dim || kind == ArgKind::Func)) {
             Diagnostic d = wrong();
             d.label = "only the loops of an RDom have a `.`";
             return d;
@@ -196,12 +197,43 @@ std::optional<Diagnostic> check(const Param &param, const Node &node) {
         for (const Node &pair : node.args) {
             std::optional<Diagnostic> d = check_one(param, param.kind, pair.args[0]);
             d = d ? d : check_one(param, param.second, pair.args[1]);
+            if (!d && param.second == ArgKind::NewLoop && pair.args[1].text.find('.') != std::string::npos) {
+                d = fault("K0033", fmt::format("`{}` cannot name a new loop", pair.args[1].text),
+                          pair.args[1].span);
+                d->label = "only the loops of an RDom have a `.`";
+            }
             if (d) {
                 return d;
             }
         }
         return {};
     }
+    }
+    return {};
+}
+
+/// Only the loops of an RDom have a `.`, so a new loop has one only where it takes over such a name.
+std::optional<Diagnostic> check_dots(const Form &form, const std::vector<Node> &args) {
+    std::vector<std::string> old;
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t i = 0; i < form.size(); i++) {
+            ArgKind kind = form[i].kind;
+            for (const Node &name :
+                 args[i].kind == Node::Kind::List ? args[i].args : std::vector<Node>{args[i]}) {
+                if (pass == 0 && kind == ArgKind::Loop) {
+                    old.push_back(name.text);
+                }
+                bool is_dotted = kind == ArgKind::NewLoop && name.text.find('.') != std::string::npos;
+                if (pass == 1 && is_dotted && std::find(old.begin(), old.end(), name.text) == old.end()) {
+                    Diagnostic d = fault(
+                        "K0033",
+                        fmt::format("`{}` must be {}, not `{}`", form[i].name, kind_words(kind), name.text),
+                        name.span);
+                    d.label = "only the loops of an RDom have a `.`";
+                    return d;
+                }
+            }
+        }
     }
     return {};
 }
@@ -298,6 +330,11 @@ Attempt attempt(const Directive &directive, size_t form_index, const DirectiveCa
             return out;
         }
         bound.args.push_back(std::move(*slots[i]));
+    }
+    if (std::optional<Diagnostic> d = check_dots(form, bound.args)) {
+        out.why = std::move(*d);
+        out.progress = static_cast<int>(form.size());
+        return out;
     }
     out.bound = std::move(bound);
     return out;

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <unordered_map>
+
 namespace kiln {
 
 namespace {
@@ -102,12 +104,15 @@ const std::vector<Directive> &all_directives() {
 }
 
 const Directive *find_directive(const std::string &name) {
-    for (const Directive &d : all_directives()) {
-        if (d.name == name) {
-            return &d;
+    static const std::unordered_map<std::string, const Directive *> by_name = [] {
+        std::unordered_map<std::string, const Directive *> out;
+        for (const Directive &d : all_directives()) {
+            out.emplace(d.name, &d);
         }
-    }
-    return nullptr;
+        return out;
+    }();
+    auto found = by_name.find(name);
+    return found == by_name.end() ? nullptr : found->second;
 }
 
 } // namespace kiln

@@ -39,7 +39,7 @@ std::string print_arg(const Node &arg) {
         break;
     }
     case Node::Kind::Name:
-        out = print_string(arg.text);
+        out = arg.text == "true" || arg.text == "false" ? arg.text : print_string(arg.text);
         break;
     case Node::Kind::String:
         out = fmt::format("kiln::text({})", print_string(arg.text));

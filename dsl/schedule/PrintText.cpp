@@ -208,6 +208,10 @@ std::string print_text(const Schedule &s) {
         out += "\n";
     }
     for (const Statement &statement : s.statements) {
+        // A comment opens a group.
+        if (!statement.comments.above.empty() && &statement != &s.statements.front()) {
+            out += "\n";
+        }
         print_statement_lines(out, statement, "  ");
     }
     print_comments(out, s.footer, "  ");
