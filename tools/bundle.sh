@@ -30,8 +30,8 @@ bundle_kernel() {
         params+=(--param "$param")
         name+=_${param#*=}
     done
-    name+=_${targets%%-*}
-    name=${name%%,*}
+    target=${targets%%,*}
+    name+=_${target%%-*}
     for target in ${targets//,/ }; do
         arguments+=(--target "$target")
     done
@@ -42,7 +42,7 @@ bundle_kernel() {
     mv -- "$folder/build/$name.json" "$folder/$name.json"
     "$KILN_PY/bin/python" -c 'import json, sys; print(json.dumps(
         {"generator": sys.argv[1], "target": sys.argv[2], "params": sys.argv[3:]}))' \
-        "$generator" "${targets%%-*}" "$@" >"$folder/$name.bundle.json"
+        "$generator" "${targets%%,*}" "$@" >"$folder/$name.bundle.json"
 }
 
 make_bundle() {
@@ -55,6 +55,8 @@ make_bundle() {
     rm -rf -- "$bundle"
     mkdir -p -- "$bundle/kernels" "$bundle/licenses"
     quietly "$KILN_LOG/install.log" cmake --install build --prefix "$bundle" --strip
+    # What only building programs against Kiln takes; libHalide.so travels packed.
+    rm -rf -- "$bundle/lib/cmake" "$bundle/include/dsl" "$bundle/include/Halide.h" "$bundle/lib/libHalide.so"
     halide=$(halide_folder)/lib64/libHalide.so
     bundle_libraries "$bundle/lib" "$bundle"/bin/* "$bundle"/lib/*.so
     cp -- LICENSE THIRD_PARTY.md "$bundle/licenses/"

@@ -1,6 +1,6 @@
 // The algorithm, once, without a word on how it runs. Its Func and Var names are what schedules speak of.
 #include <Halide.h>
-#include <kiln/Generator.h>
+#include <dsl/generator/Generator.h>
 
 using namespace Halide;
 

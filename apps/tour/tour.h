@@ -53,6 +53,18 @@ struct Build {
     const halide_device_interface_t *(*device)();
 };
 
+/// KERNEL as built for each target of the tour.
+#define TOUR_BUILDS(KERNEL)                                                                                  \
+    {                                                                                                        \
+        {"cpu", KERNEL##_cpu_argv, nullptr},                                                                 \
+            {"opencl", KERNEL##_opencl_argv, halide_opencl_device_interface}, {                              \
+            "cuda", KERNEL##_cuda_argv, halide_cuda_device_interface                                         \
+        }                                                                                                    \
+    }
+
+/// Half a unit in the last place of float32 at 1: what one rounding may be off by, relatively.
+constexpr double epsilon = 1.0 / (1 << 24);
+
 /// Runs all of them. Where a target has no device here, its line says so and that is no failure. Returns how many gave
 /// a wrong result or an error.
 int run(const Problem &problem, const std::vector<Build> &builds);

@@ -50,6 +50,9 @@ fs::path build_tool() {
 }
 
 fs::path runtime_archive() {
+    if (const char *named = std::getenv("KILN_RUNTIME"); named && *named) {
+        return need(named, "the runtime", "KILN_RUNTIME names it; without that, Kiln's own is taken");
+    }
     return need(kiln_root() / "lib" / "libkiln_runtime.a", "the runtime", "build the target `kiln_runtime`");
 }
 

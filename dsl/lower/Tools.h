@@ -15,7 +15,7 @@ std::filesystem::path kiln_root();
 
 /// KILN_BUILD_TOOL, else bin/kiln-build. Throws Error K0704 where it is not there.
 std::filesystem::path build_tool();
-/// lib/libkiln_runtime.a. Throws Error K0704.
+/// KILN_RUNTIME, else lib/libkiln_runtime.a. Throws Error K0704.
 std::filesystem::path runtime_archive();
 /// The folder of kiln.h. Throws Error K0704.
 std::filesystem::path runtime_headers();
