@@ -80,6 +80,17 @@ std::vector<Workload> timing_workloads(const std::string &generator, const Param
     return small;
 }
 
+std::vector<Workload> bench_workloads(const std::string &generator, const Params &params, bool can_build) {
+    const GeneratorInfo *info = find_generator_info(generator);
+    if (!info || !params.empty() || !can_build) {
+        return fitting(generator, params, true);
+    }
+    std::vector<Workload> all;
+    std::copy_if(info->workloads.begin(), info->workloads.end(), std::back_inserter(all),
+                 [](const Workload &w) { return w.bench; });
+    return all.empty() ? info->workloads : all;
+}
+
 std::vector<Workload> workloads_by_name(const std::string &generator, const std::vector<std::string> &names) {
     std::vector<Workload> out;
     for (const std::string &name : names) {

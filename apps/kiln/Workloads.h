@@ -8,10 +8,13 @@
 namespace kiln::cli {
 
 /// Those that a library built with `params` can run: the parameters that they need are given or are the default.
-/// `checking_workloads` without those for timing (or all, when there are no others), `timing_workloads` those for
-/// timing that take less than a second or so each (or all).
+/// checking_workloads: without those for timing (all, when there are no others). timing_workloads: a few of those for
+/// timing that are not too large to wait for.
 std::vector<Workload> checking_workloads(const std::string &generator, const Params &params);
 std::vector<Workload> timing_workloads(const std::string &generator, const Params &params);
+
+/// All those for timing; also those that need other parameters, where none are given and the library is yet to be built.
+std::vector<Workload> bench_workloads(const std::string &generator, const Params &params, bool can_build);
 
 /// By name; throws Error K0805 with those that exist.
 std::vector<Workload> workloads_by_name(const std::string &generator, const std::vector<std::string> &names);

@@ -53,8 +53,11 @@ public:
         request.build.params = variants_.params();
         request.build.variants = variants_.requests(*app_, report.sources);
         request.archive = archive_;
-        request.workloads = works_.empty() ? checking_workloads(generator_, request.build.params)
-                                           : workloads_by_name(generator_, works_);
+        if (!works_.empty()) {
+            request.workloads = workloads_by_name(generator_, works_);
+        } else if (!request.build.params.empty() || !request.archive.empty()) {
+            request.workloads = checking_workloads(generator_, request.build.params);
+        }
         request.seed = seed_;
         request.quick = quick_;
         request.threads = threads_;
