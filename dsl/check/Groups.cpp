@@ -105,6 +105,7 @@ BuiltKernel build_kernel(BuildRequest build, const std::map<std::string, std::st
             }
             path = result.archive;
         }
+        kernel.archive = path;
         kernel.library.emplace(path);
     } catch (const Error &e) {
         diagnostics.insert(diagnostics.end(), e.diagnostics.begin(), e.diagnostics.end());

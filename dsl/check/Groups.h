@@ -30,6 +30,7 @@ std::vector<WorkloadGroup> group_workloads(const BuildRequest &build, const std:
 /// A kernel ready to be called, and the folder that it was built in, if that is ours.
 struct BuiltKernel {
     std::unique_ptr<TemporaryFolder> folder;
+    std::filesystem::path archive;
     std::optional<LoadedLibrary> library;
     double build_s = 0;
 };

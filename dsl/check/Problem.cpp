@@ -321,27 +321,48 @@ void Problem::bind(Evaluator &evaluator) {
     }
 }
 
-int Problem::call(const LoadedLibrary &library, const kiln_call *call) {
+void *Problem::pointer(int i) {
+    bool scalar = arguments_[i].kind == KernelArgument::Kind::Scalar;
+    return scalar ? static_cast<void *>(&slots_[i].scalar_bits) : &slots_[i].buffer;
+}
+
+std::vector<void *> Problem::arguments_in_order() {
+    std::vector<void *> arguments;
+    for (int i = 0; i < count(); i++) {
+        arguments.push_back(pointer(i));
+    }
+    return arguments;
+}
+
+std::vector<void *> Problem::arguments_for(const LoadedLibrary &library) {
     std::vector<void *> arguments;
     const kiln_entry_library &info = library.info();
     for (int a = 0; a < info.argument_count; a++) {
         for (int i = 0; i < count(); i++) {
             if (arguments_[i].name == info.arguments[a].name) {
-                bool scalar = arguments_[i].kind == KernelArgument::Kind::Scalar;
-                arguments.push_back(scalar ? static_cast<void *>(&slots_[i].scalar_bits) : &slots_[i].buffer);
-                if (!scalar) {
-                    // Poison travels to the device too.
-                    slots_[i].buffer.set_host_dirty(true);
-                    slots_[i].buffer.set_device_dirty(false);
-                }
+                arguments.push_back(pointer(i));
             }
         }
     }
-    if (static_cast<int>(arguments.size()) != info.argument_count) {
-        misfit(fmt::format("library `{}` has {} arguments, the generator names {} of them", library.name(),
-                           info.argument_count, arguments.size()),
-               {}, "check the library with the generator and the parameters that it was built from");
+    if (static_cast<int>(arguments.size()) != info.argument_count || info.argument_count != count()) {
+        misfit(
+            fmt::format("library `{}` has {} arguments, the generator has {}, of which {} have the same name",
+                        library.name(), info.argument_count, count(), arguments.size()),
+            {}, "check the library with the generator and the parameters that it was built from");
     }
+    return arguments;
+}
+
+void Problem::touch_host() {
+    for (Slot &slot : slots_) {
+        slot.buffer.set_host_dirty(true);
+        slot.buffer.set_device_dirty(false);
+    }
+}
+
+int Problem::call(const LoadedLibrary &library, const kiln_call *call) {
+    std::vector<void *> arguments = arguments_for(library);
+    touch_host();
     int status = library.call(call, arguments.data());
     for (int i = 0; i < count() && status == 0; i++) {
         if (arguments_[i].kind == KernelArgument::Kind::Output && slots_[i].buffer.device_dirty()) {

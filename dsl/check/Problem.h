@@ -81,7 +81,13 @@ public:
 
     /// Binds inputs, scalars and the outputs' extents to the reference.
     void bind(Evaluator &evaluator);
-    /// Calls the kernel with these arguments, matched by name, and brings outputs back to the host.
+    /// Its arguments for a library, matched by name. Throws K0805 where the library has others.
+    std::vector<void *> arguments_for(const LoadedLibrary &library);
+    /// In the order of the algorithm's own arguments.
+    std::vector<void *> arguments_in_order();
+    /// What is on the host holds: the next call takes it to the device, the poison too.
+    void touch_host();
+    /// Calls the kernel with these arguments and brings outputs back to the host.
     int call(const LoadedLibrary &library, const kiln_call *call);
     /// Sets the device side free after calls on a GPU.
     void release(const LoadedLibrary &library, const kiln_call *call);
@@ -107,6 +113,7 @@ private:
     uint8_t *memory_ = nullptr;
     size_t memory_bytes_ = 0;
 
+    void *pointer(int i);
     int64_t offset(int i, const std::vector<int> &point) const;
     void for_each_row(int i, const std::function<void(int64_t first, int64_t count)> &row) const;
 };

@@ -1,0 +1,14 @@
+/** \file
+ * Finding devices, one function a backend. Each adds a note where its driver is not there.
+ */
+#pragma once
+
+#include "dsl/target/Device.h"
+
+namespace kiln {
+
+Device detect_cpu();
+std::vector<Device> detect_cuda(std::vector<std::string> &notes);
+std::vector<Device> detect_opencl(std::vector<std::string> &notes);
+
+} // namespace kiln
