@@ -100,6 +100,27 @@ const std::vector<CheckContext::Chain> &CheckContext::uses_of(const std::string 
     return uses[func] = std::move(found);
 }
 
+std::vector<CheckContext::Chain> CheckContext::places_of(const FuncNest &f) {
+    if (f.compute.kind == NestLevel::Kind::Root) {
+        return {Chain()};
+    }
+    std::vector<Chain> places;
+    for (Chain chain : uses_of(f.name)) {
+        size_t end = chain.size();
+        for (size_t i = 0; i < chain.size() && f.compute.kind == NestLevel::Kind::At; i++) {
+            if (chain[i].func->name == f.compute.func && chain[i].loop().name == f.compute.loop) {
+                end = i + 1;
+            }
+        }
+        chain.erase(chain.begin() + static_cast<std::ptrdiff_t>(end), chain.end());
+        places.push_back(std::move(chain));
+    }
+    if (places.empty()) {
+        places.push_back(nest.enclosing(f.compute));
+    }
+    return places;
+}
+
 std::vector<std::string> CheckContext::legal_places(const std::string &func) {
     const std::vector<Chain> &chains = uses_of(func);
     std::vector<std::string> places;
@@ -113,8 +134,9 @@ std::vector<std::string> CheckContext::legal_places(const std::string &func) {
                 return other.func == e.func && other.loop().name == loop;
             });
         });
-        bool block_inside = std::any_of(e.stage->loops.begin(), e.stage->loops.begin() + e.index,
-                                        [](const Loop &l) { return l.kind == LoopKind::GpuBlock; });
+        bool block_inside =
+            std::any_of(e.stage->loops.begin(), e.stage->loops.begin() + e.index,
+                        [&](const Loop &l) { return is_gpu_loop(l.kind) && l.kind == e.loop().kind; });
         std::string place = fmt::format("compute_at({}, {})", e.func->name, loop);
         bool known = std::find(places.begin(), places.end(), place) != places.end();
         if (everywhere && !block_inside && !known) {

@@ -41,6 +41,9 @@ struct CheckContext {
     using Chain = std::vector<LoopNest::Enclosing>;
     /// Around all uses of `func`, also those through inlined Funcs. A use without any loop is an empty chain.
     const std::vector<Chain> &uses_of(const std::string &func);
+    /// The loops around the place where `f` is computed, for each such place: none for root, several where a Func
+    /// without a place has several readers.
+    std::vector<Chain> places_of(const FuncNest &f);
     /// Places where `func` may be computed, as `compute_at(y, m)`, innermost last; always ends the list that a
     /// help shows.
     std::vector<std::string> legal_places(const std::string &func);

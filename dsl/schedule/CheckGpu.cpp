@@ -26,11 +26,15 @@ public:
                 continue;
             }
             for (const StageNest &stage : f.stages) {
-                nesting(f, stage);
-                counts(f, stage);
+                std::vector<const StageNest *> variants = {&stage};
                 for (const StageNest &special : stage.specializations) {
-                    nesting(f, special);
-                    counts(f, special);
+                    variants.push_back(&special);
+                }
+                for (const StageNest *variant : variants) {
+                    for (const Chain &place : cx.places_of(f)) {
+                        nesting(f, *variant, place);
+                    }
+                    counts(f, *variant);
                 }
             }
             memory(f);
@@ -54,12 +58,8 @@ private:
         return cx.report(code, std::move(message), span, std::move(label));
     }
 
-    /// Loops outside the stage's own, outermost first.
-    Chain outside(const FuncNest &f) const { return cx.nest.enclosing(f.compute); }
-
-    void nesting(const FuncNest &f, const StageNest &stage) {
+    void nesting(const FuncNest &f, const StageNest &stage, const Chain &around) {
         const LoopNest::Enclosing *block = nullptr, *thread = nullptr;
-        Chain around = outside(f);
         for (const LoopNest::Enclosing &e : around) {
             block = e.loop().kind == LoopKind::GpuBlock ? &e : block;
             thread = is_thread(e.loop().kind) ? &e : thread;
@@ -192,7 +192,16 @@ private:
     /// Where the storage of `f` lives in a kernel: 0 outside any, 1 in a block, 2 in a thread.
     int depth(const NestLevel &level) const {
         int depth = 0;
-        for (const LoopNest::Enclosing &e : cx.nest.enclosing(level)) {
+        const StageNest *host =
+            level.kind == NestLevel::Kind::At ? cx.nest.stage(level.func, level.update) : nullptr;
+        if (!host || host->index_of(level.loop) < 0) {
+            return 0;
+        }
+        Chain around = cx.places_of(*cx.nest.find(level.func)).front();
+        for (int i = static_cast<int>(host->loops.size()); i-- > host->index_of(level.loop);) {
+            around.push_back({cx.nest.find(level.func), host, i});
+        }
+        for (const LoopNest::Enclosing &e : around) {
             depth = std::max(depth, e.loop().kind == LoopKind::GpuBlock ? 1
                                     : is_thread(e.loop().kind)          ? 2
                                                                         : 0);

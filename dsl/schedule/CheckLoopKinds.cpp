@@ -36,6 +36,7 @@ private:
     void with_specializations(const FuncNest &f, const StageNest &stage) {
         constant_extents(f, stage);
         lanes(f, stage);
+        masks(f, stage);
         copies(stage);
         blends(stage);
         order_dependence(f, stage);
@@ -45,9 +46,46 @@ private:
         }
     }
 
+    /// One stage reads it, along each dimension at one affine index: then the inference knows all that there is to know.
+    static bool same_indices(const StageNest &stage, const std::string &func) {
+        const ReadInfo *first = nullptr;
+        for (const ReadInfo &read : stage.reads) {
+            if (read.func != func) {
+                continue;
+            }
+            for (size_t d = 0; d < read.indices.size(); d++) {
+                if (!read.indices[d].is_affine ||
+                    (first && first->indices[d].terms != read.indices[d].terms)) {
+                    return false;
+                }
+            }
+            first = first ? first : &read;
+        }
+        return true;
+    }
+
+    bool read_plainly(const FuncNest &f) const {
+        int readers = 0;
+        for (const std::string &caller : f.callers) {
+            const FuncNest *c = cx.nest.find(caller);
+            for (const StageNest &stage : c ? c->stages : std::vector<StageNest>()) {
+                bool reads = std::any_of(stage.reads.begin(), stage.reads.end(),
+                                         [&](const ReadInfo &r) { return r.func == f.name; });
+                if (reads && (!same_indices(stage, f.name) || c->name != f.compute.func)) {
+                    return false;
+                }
+                readers += reads;
+            }
+        }
+        return readers == 1;
+    }
+
     /// Halide may still find a constant where Kiln cannot, for Funcs whose size comes from their readers.
-    static bool extent_is_certain(const FuncNest &f, const StageNest &stage, const Loop &l) {
+    bool extent_is_certain(const FuncNest &f, const StageNest &stage, const Loop &l) const {
         if (f.is_output || f.compute.kind == NestLevel::Kind::Root) {
+            return true;
+        }
+        if (f.compute.kind == NestLevel::Kind::At && read_plainly(f)) {
             return true;
         }
         for (const std::string &root : stage.roots_of(l.name)) {
@@ -93,13 +131,33 @@ private:
         });
     }
 
-    bool on_gpu(const FuncNest &f, const StageNest &stage) const {
-        for (const LoopNest::Enclosing &e : cx.nest.around_body(f, stage)) {
-            if (e.loop().kind == LoopKind::GpuBlock) {
+    bool on_gpu(const FuncNest &f, const StageNest &stage) {
+        auto is_block = [](const Loop &l) { return l.kind == LoopKind::GpuBlock; };
+        if (std::any_of(stage.loops.begin(), stage.loops.end(), is_block)) {
+            return true;
+        }
+        for (const CheckContext::Chain &place : cx.places_of(f)) {
+            if (std::any_of(place.begin(), place.end(), [&](const auto &e) { return is_block(e.loop()); })) {
                 return true;
             }
         }
         return false;
+    }
+
+    /// OpenCL C has no vectors with a mask.
+    void masks(const FuncNest &f, const StageNest &stage) {
+        if (cx.target.backend != Backend::OpenCL || !on_gpu(f, stage)) {
+            return;
+        }
+        for (const Loop &l : stage.loops) {
+            const LoopStep *step = l.kind == LoopKind::Vectorized ? stage.producer_of(l.name) : nullptr;
+            if (step && step->kind == LoopStep::Kind::Split && step->tail.starts_with("Predicate")) {
+                cx.report("K0422",
+                          fmt::format("`{}` on a vectorized loop does not exist on `opencl`", step->tail),
+                          step->span, fmt::format("`{}` is vectorized on {}", l.name, where(l.kind_by)))
+                    .helps.push_back("use `GuardWithIf`");
+            }
+        }
     }
 
     void lanes(const FuncNest &f, const StageNest &stage) {

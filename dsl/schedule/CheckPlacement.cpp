@@ -190,6 +190,15 @@ private:
             }
             return;
         }
+        auto call = cx.first_call.find(f.name);
+        if (f.is_inlined() && call != cx.first_call.end()) {
+            Diagnostic &d = cx.report(
+                "K0324", fmt::format("`{}` has a schedule but no place to be computed", f.name),
+                call->second->span, "without one it is computed anew in the innermost loop of each reader");
+            add_places(d, f);
+            f.compute.kind = NestLevel::Kind::Root;
+            return;
+        }
         if (f.compute.kind == NestLevel::Kind::At) {
             check_compute(f);
         }
@@ -206,7 +215,6 @@ private:
 
     void check_compute(FuncNest &f) {
         const NestLevel &level = f.compute;
-        const FuncNest *host = cx.nest.find(level.func);
         const std::vector<CheckContext::Chain> &uses = cx.uses_of(f.name);
         if (level.loop == "outermost" || !cx.nest.stage(level.func, level.update)->find(level.loop)) {
             return; // around all loops, or in a specialization: Halide judges
@@ -238,26 +246,34 @@ private:
             add_places(d, f);
             return drop(f, f.compute);
         }
-        const StageNest *stage = cx.nest.stage(level.func, level.update);
-        int index = stage->index_of(level.loop);
-        for (int i = 0; i < index; i++) {
-            if (stage->loops[i].kind == LoopKind::GpuBlock &&
-                stage->loops[index].kind == LoopKind::GpuBlock) {
-                Diagnostic &d = cx.report(
-                    "K0407",
-                    fmt::format("`{}` would be computed between the block loops of `{}`", f.name, host->name),
-                    level.span,
-                    fmt::format("`{}` is a block loop inside `{}`", stage->loops[i].name, level.loop));
-                int innermost = 0;
-                while (stage->loops[innermost].kind != LoopKind::GpuBlock) {
-                    innermost++;
-                }
-                d.helps.push_back(fmt::format("compute it at the innermost block loop: `compute_at({}, {})`",
-                                              host->name, stage->loops[innermost].name));
-                d.helps.push_back("or at root");
-                break;
-            }
+        between_gpu_loops(f, *cx.nest.stage(level.func, level.update));
+    }
+
+    /// The loops of blocks, and those of threads, are one launch: nothing can be computed between two of them.
+    void between_gpu_loops(const FuncNest &f, const StageNest &stage) {
+        int index = stage.index_of(f.compute.loop);
+        auto group = [](LoopKind kind) {
+            return kind == LoopKind::GpuBlock                                 ? 1
+                   : kind == LoopKind::GpuThread || kind == LoopKind::GpuLane ? 2
+                                                                              : 0;
+        };
+        int own = group(stage.loops[index].kind);
+        int innermost = 0;
+        while (innermost < index && group(stage.loops[innermost].kind) != own) {
+            innermost++;
         }
+        if (own == 0 || innermost == index) {
+            return;
+        }
+        const char *word = own == 1 ? "block" : "thread";
+        Diagnostic &d = cx.report(
+            "K0407",
+            fmt::format("`{}` would be computed between the {} loops of `{}`", f.name, word, stage.name()),
+            f.compute.span,
+            fmt::format("`{}` is a {} loop inside `{}`", stage.loops[innermost].name, word, f.compute.loop));
+        d.helps.push_back(fmt::format("compute it at the innermost {} loop: `compute_at({}, {})`", word,
+                                      f.compute.func, stage.loops[innermost].name));
+        d.helps.push_back("or at root");
     }
 
     /// A place around another: `outer` must be the same as `inner` or enclose it.
@@ -269,7 +285,7 @@ private:
             outer.span = none;
             return;
         }
-        if (f.is_inlined()) {
+        if (is_folded_in(f)) {
             cx.report("K0308",
                       fmt::format("`{}` has a place to be {} but none to be computed", f.name, outer_word),
                       outer.span)
@@ -303,22 +319,33 @@ private:
         if (f.store.same_place(f.compute) || f.compute.kind != NestLevel::Kind::At) {
             return;
         }
-        std::vector<LoopNest::Enclosing> around = cx.nest.enclosing(f.compute),
-                                         stored = cx.nest.enclosing(f.store);
-        for (size_t i = stored.size(); i < around.size(); i++) {
-            const Loop &l = around[i].loop();
-            if (l.kind == LoopKind::Serial || l.kind == LoopKind::Unrolled) {
-                continue;
+        auto find = [](const CheckContext::Chain &chain, const NestLevel &level) {
+            int at = -1;
+            for (size_t i = 0; i < chain.size() && level.kind == NestLevel::Kind::At; i++) {
+                at = chain[i].func->name == level.func && chain[i].loop().name == level.loop
+                         ? static_cast<int>(i)
+                         : at;
             }
-            Diagnostic &d = cx.report(
-                "K0323", fmt::format("iterations of `{}` would share one storage of `{}`", l.name, f.name),
-                f.store.span.line > 0 ? f.store.span : f.compute.span,
-                fmt::format("`{}` of `{}` is {} since {}", l.name, around[i].func->name,
-                            loop_kind_name(l.kind), where(l.kind_by)));
-            d.notes.push_back(fmt::format("`{}` is stored outside that loop and computed inside it", f.name));
-            d.helps.push_back(
-                fmt::format("store it inside: `store_at({}, {})`", around[i].func->name, l.name));
-            return;
+            return at;
+        };
+        for (const CheckContext::Chain &chain : cx.uses_of(f.name)) {
+            for (int i = find(chain, f.store) + 1; i <= find(chain, f.compute); i++) {
+                const Loop &l = chain[i].loop();
+                if (l.kind == LoopKind::Serial || l.kind == LoopKind::Unrolled) {
+                    continue;
+                }
+                Diagnostic &d = cx.report(
+                    "K0323",
+                    fmt::format("iterations of `{}` would share one storage of `{}`", l.name, f.name),
+                    f.store.span.line > 0 ? f.store.span : f.compute.span,
+                    fmt::format("`{}` of `{}` is {} since {}", l.name, chain[i].func->name,
+                                loop_kind_name(l.kind), where(l.kind_by)));
+                d.notes.push_back(
+                    fmt::format("`{}` is stored outside that loop and computed inside it", f.name));
+                d.helps.push_back(
+                    fmt::format("store it inside: `store_at({}, {})`", chain[i].func->name, l.name));
+                return;
+            }
         }
     }
 };

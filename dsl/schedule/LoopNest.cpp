@@ -132,7 +132,8 @@ void walk_back(const std::vector<LoopStep> &steps, const std::string &name, size
 std::vector<std::pair<const LoopStep *, std::string>> StageNest::ancestry(const std::string &loop) const {
     std::vector<std::pair<const LoopStep *, std::string>> out;
     walk_back(
-        steps, loop, steps.size(), [&](const LoopStep &s, const std::string &made) { out.emplace_back(&s, made); },
+        steps, loop, steps.size(),
+        [&](const LoopStep &s, const std::string &made) { out.emplace_back(&s, made); },
         [](const std::string &) {});
     return out;
 }
@@ -140,7 +141,8 @@ std::vector<std::pair<const LoopStep *, std::string>> StageNest::ancestry(const 
 std::vector<std::string> StageNest::roots_of(const std::string &loop, const LoopStep *before) const {
     std::vector<std::string> roots;
     walk_back(
-        steps, loop, before ? static_cast<size_t>(before - steps.data()) : steps.size(), [](const LoopStep &, const std::string &) {},
+        steps, loop, before ? static_cast<size_t>(before - steps.data()) : steps.size(),
+        [](const LoopStep &, const std::string &) {},
         [&](const std::string &name) {
             if (std::find(roots.begin(), roots.end(), name) == roots.end()) {
                 roots.push_back(name);

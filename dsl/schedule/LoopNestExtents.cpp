@@ -1,5 +1,5 @@
 // How much of each Func its consumers need: a small bounds inference over affine reads. What it cannot tell stays
-// empty, and every number it gives is at most what Halide will compute, so that a limit exceeded here is exceeded there.
+// empty, and what it gives is what one iteration needs, before a tail cuts it short.
 #include "dsl/schedule/LoopNest.h"
 
 #include <algorithm>
@@ -137,14 +137,14 @@ private:
                     same->high = std::max(same->high, index.offset);
                 }
             }
-            Extent widest = known && !ranges.empty() ? Extent(0) : std::nullopt;
-            for (const Range &range : ranges) {
-                Extent span = range.high - range.low + 1;
-                for (const IndexInfo::Term &term : range.index->terms) {
+            Extent widest;
+            if (known && ranges.size() == 1) {
+                widest = ranges[0].high - ranges[0].low + 1;
+                for (const IndexInfo::Term &term : ranges[0].index->terms) {
                     Extent e = extent_of_loop(term.loop, c, stage, place, at_place);
-                    span = span && e ? Extent(*span + std::abs(term.coefficient) * (*e - 1)) : std::nullopt;
+                    widest =
+                        widest && e ? Extent(*widest + std::abs(term.coefficient) * (*e - 1)) : std::nullopt;
                 }
-                widest = widest && span ? Extent(std::max(*widest, *span)) : std::nullopt;
             }
             need[d] = widest;
         }

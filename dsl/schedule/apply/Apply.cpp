@@ -144,7 +144,10 @@ private:
     static std::string halide_name(const std::string &loop,
                                    const std::vector<Halide::Internal::ReductionVariable> &domain) {
         for (const auto &rv : domain) {
-            if (schedule_name_of_rvar(rv.var, domain) == loop) {
+            // `r.y` stays `r.y` where rfactor has taken the RDom's other dimensions away.
+            std::string dotted = rv.var;
+            std::replace(dotted.begin(), dotted.end(), '$', '.');
+            if (schedule_name_of_rvar(rv.var, domain) == loop || dotted == loop) {
                 return rv.var;
             }
         }
