@@ -44,7 +44,7 @@ class GpuCalibration {
 public:
     GpuCalibration(const Device &device, const Progress &progress) : device_(device), progress_(progress) {
         // The JIT wants a target that this process can run; the CPU side only launches.
-        target_ = Target(target_text(device));
+        target_ = Halide::Target(target_text(device));
     }
 
     Ceilings run() {
