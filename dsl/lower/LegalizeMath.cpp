@@ -61,7 +61,7 @@ Expr cpu_log(const Expr &x) {
     r = select(x < 0.0f, quiet_nan, r);
     // +inf and every NaN with a positive sign are the bit patterns from 0x7f800000 up.
     return select((bits_of(x) & u32(0x7fffffff)) > u32(0x7f7fffff),
-                  select(bits_of(x) == u32(0xff800000), quiet_nan, x), r);
+                  select(bits_of(x) > u32(0x80000000), quiet_nan, x), r);
 }
 
 /// Through exp, which vectorizes; below 0.625 the polynomial of Cephes (S. Moshier, tanhf.c), since 1 -

@@ -82,6 +82,7 @@ public:
 
 private:
     Func named(const std::string &name) { return Func(options_.prefix + name); }
+    Expr last() { return max(shape_.keys - 1, 0); }
     Expr key(Expr in_block, Expr block) { return block * options_.block + in_block; }
     ScoreAt score_at(Expr query, Expr key) { return {query, key, head, batch, shape_.queries, shape_.keys}; }
 
@@ -100,7 +101,7 @@ private:
     void scores() {
         // Keys past the end repeat the last one: their scores are masked. (Not a select: see masked().)
         Func &kb = result.k_block = named("k_block");
-        kb(d, j, t, head, batch) = k_(d, clamp(key(j, t), 0, max(shape_.keys - 1, 0)), head, batch);
+        kb(d, j, t, head, batch) = k_(d, min(key(j, t), last()), head, batch);
 
         RDom rd(0, shape_.d, "rd");
         Func &qk = result.qk = named("qk");
@@ -113,14 +114,15 @@ private:
         s(j, t, i, head, batch) = masked(place.j < shape_.keys && options_.mask(place), score);
     }
 
-    Expr value(Expr c, Expr key) { return f32(v_(c, key, head / group_, batch)); }
+    /// The reduction over keys ends at the last one; Halide's bounds inference sees that only with min.
+    Expr value(Expr c, Expr key) { return f32(v_(c, min(key, last()), head / group_, batch)); }
 
     void finish(Expr o, Expr l_out, Expr m, Expr l) {
         result.out = named("out");
         // l is at least 1 where any key is allowed; NaN is not 0.
-        result.out(c, i, head, batch) = select(l_out == 0.0f, 0.0f, o / l_out);
+        result.out(c, i, head, batch) = select(is_zero(l_out), 0.0f, o / l_out);
         result.lse = named("log_sum_exp");
-        result.lse(i, head, batch) = select(l == 0.0f, minus_inf(), m + log(l));
+        result.lse(i, head, batch) = select(is_zero(l), minus_inf(), m + log(l));
     }
 
     void blocks() {

@@ -25,7 +25,13 @@ Expr minus_inf() {
 }
 
 Expr is_minus_inf(const Expr &x) {
-    return reinterpret<uint32_t>(x) == u32(0xff800000);
+    // LLVM recognizes a comparison that separates -inf from the finite numbers, in any spelling, and takes it for
+    // false, since its flags say that no value is infinite. It cannot where some finite numbers are on -inf's side.
+    return reinterpret<uint32_t>(x) > u32(0xff7ffff0);
+}
+
+Expr is_zero(const Expr &x) {
+    return (reinterpret<uint32_t>(x) & u32(0x7fffffff)) == u32(0);
 }
 
 Expr safe(const Expr &m) {

@@ -17,8 +17,12 @@ Halide::Expr to_type(const Halide::Type &type, const Halide::Expr &value);
 /// -infinity, float32.
 Halide::Expr minus_inf();
 
-/// Whether float32 `x` is -infinity, by its bits.
+/// Whether float32 `x` is -infinity, by its bits. Also true for the 15 numbers next to it, from -3.4028232e38 down, and
+/// for a NaN with its sign bit set (see the source).
 Halide::Expr is_minus_inf(const Halide::Expr &x);
+
+/// Whether float32 `x` is +0 or -0, by its bits: x == 0 may come out true for NaN under fast-math flags.
+Halide::Expr is_zero(const Halide::Expr &x);
 
 /// 0 where `m` is -infinity, else `m`: what to subtract from scores whose maximum is `m`, so that a row without any
 /// allowed element gives exp(-inf - 0) = 0 and not exp(-inf + inf) = NaN.

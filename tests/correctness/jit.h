@@ -11,6 +11,7 @@
 #include <cstring>
 #include <functional>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -151,33 +152,49 @@ inline std::string name_of(const Halide::Type &type) {
     return type.is_bfloat() ? "bfloat16" : type.bits() == 16 ? "float16" : "float32";
 }
 
-/// Binds inputs and scalars by name and runs a legalized pipeline; outputs have the extents given, one list a buffer.
-inline std::vector<Tensor> run(const LegalizedPipeline &pipeline, const std::map<std::string, Tensor> &inputs,
-                               const std::vector<std::vector<int>> &extents, const Halide::Target &target,
-                               const std::map<std::string, float> &scalars = {}) {
-    for (const LegalizedArgument &a : pipeline.inputs) {
-        Halide::Parameter p = a.parameter;
-        if (p.is_buffer()) {
-            p.set_buffer(inputs.at(a.name).buffer(p.type()));
-        } else {
-            p.set_scalar(scalars.at(a.name));
-        }
-    }
-    std::vector<Halide::Buffer<>> buffers;
-    for (size_t i = 0; i < pipeline.output_args.size(); ++i) {
-        buffers.emplace_back(pipeline.output_args[i].argument.type, extents[i]);
-    }
-    Halide::Pipeline(pipeline.outputs).realize(Halide::Realization(buffers), target);
-    std::vector<Tensor> results;
-    for (size_t i = 0; i < buffers.size(); ++i) {
-        results.push_back(tensor_of(buffers[i], pipeline.output_args[i].contract_type));
-    }
-    return results;
-}
+/// A legalized pipeline that is compiled once, at its first run.
+class Kernel {
+public:
+    Kernel(LegalizedPipeline pipeline, const Halide::Target &target)
+        : legalized_(std::move(pipeline)), pipeline_(legalized_.outputs), target_(target) {}
 
-/// A generator's pipeline, legalized.
-LegalizedPipeline legalized_generator(const std::string &name,
-                                      const std::map<std::string, std::string> &params,
-                                      const Halide::Target &target);
+    /// Binds inputs and scalars by name; outputs have the extents given, one list a buffer.
+    std::vector<Tensor> operator()(const std::map<std::string, Tensor> &inputs,
+                                   const std::vector<std::vector<int>> &extents,
+                                   const std::map<std::string, float> &scalars = {}) {
+        for (const LegalizedArgument &a : legalized_.inputs) {
+            Halide::Parameter p = a.parameter;
+            if (p.is_buffer()) {
+                p.set_buffer(inputs.at(a.name).buffer(p.type()));
+            } else {
+                p.set_scalar(scalars.at(a.name));
+            }
+        }
+        std::vector<Halide::Buffer<>> buffers;
+        for (size_t i = 0; i < legalized_.output_args.size(); ++i) {
+            buffers.emplace_back(legalized_.output_args[i].argument.type, extents[i]);
+        }
+        try {
+            pipeline_.realize(Halide::Realization(buffers), target_);
+        } catch (const Halide::Error &e) { // no std::exception: GoogleTest would not show its text
+            throw std::runtime_error(e.what());
+        }
+        std::vector<Tensor> results;
+        for (size_t i = 0; i < buffers.size(); ++i) {
+            results.push_back(tensor_of(buffers[i], legalized_.output_args[i].contract_type));
+        }
+        return results;
+    }
+
+private:
+    LegalizedPipeline legalized_;
+    Halide::Pipeline pipeline_;
+    Halide::Target target_;
+};
+
+inline std::vector<Tensor> run(const LegalizedPipeline &pipeline, const std::map<std::string, Tensor> &inputs,
+                               const std::vector<std::vector<int>> &extents, const Halide::Target &target) {
+    return Kernel(pipeline, target)(inputs, extents);
+}
 
 } // namespace kiln::test
