@@ -21,25 +21,6 @@ namespace {
 using Halide::Internal::AbstractGenerator;
 using Halide::Internal::ArgInfoDirection;
 
-/// The generator's pipeline as the build makes it, unscheduled.
-LegalizedPipeline fresh_pipeline(const std::string &name, const Params &params, const Target &target) {
-    Halide::Target halide(target.halide());
-    std::unique_ptr<AbstractGenerator> generator = create_generator(name, params, halide);
-    generator->build_pipeline();
-    std::vector<Halide::Func> outputs;
-    std::vector<Halide::Parameter> inputs;
-    for (const AbstractGenerator::ArgInfo &info : generator->arginfos()) {
-        if (info.dir == ArgInfoDirection::Input) {
-            std::vector<Halide::Parameter> more = generator->input_parameter(info.name);
-            inputs.insert(inputs.end(), more.begin(), more.end());
-        } else {
-            std::vector<Halide::Func> more = generator->output_func(info.name);
-            outputs.insert(outputs.end(), more.begin(), more.end());
-        }
-    }
-    return legalize(outputs, inputs, halide);
-}
-
 std::vector<CheckedSchedule::Memory> memory_of(const LoopNest &nest) {
     std::vector<CheckedSchedule::Memory> out;
     for (const FuncNest &func : nest.funcs) {
@@ -59,6 +40,25 @@ std::vector<CheckedSchedule::Memory> memory_of(const LoopNest &nest) {
         out.push_back(std::move(memory));
     }
     return out;
+}
+
+std::map<std::string, std::string> kernels_of(const LoopNest &nest) {
+    std::map<std::string, std::string> kernels;
+    for (const FuncNest &func : nest.funcs) {
+        const FuncNest *at = &func;
+        // No schedule nests deeper than it has Funcs; the bound is for one that is faulty.
+        for (size_t i = 0;
+             at && i <= nest.funcs.size() && at->compute.kind != NestLevel::Kind::Root && !at->is_output;
+             i++) {
+            if (at->compute.kind == NestLevel::Kind::At) {
+                at = nest.find(at->compute.func);
+            } else {
+                at = at->callers.empty() ? nullptr : nest.find(at->callers.front());
+            }
+        }
+        kernels[func.name] = at ? at->name : "";
+    }
+    return kernels;
 }
 
 /// One schedule; appends its faults.
@@ -97,6 +97,7 @@ CheckedSchedule check_one(const Schedule &schedule, const CheckRequest &request,
     checked.canonical = print_text(canonical.schedule);
     checked.nest = analysis.nest.str();
     checked.memory = memory_of(analysis.nest);
+    checked.kernels = kernels_of(analysis.nest);
     return checked;
 }
 
@@ -112,6 +113,7 @@ CheckedSchedule checked_from_json(const nlohmann::json &json) {
         checked.memory.push_back({one.at("func"), one.at("compute_at"), one.at("store_at"), one.at("kind"),
                                   one.at("extents"), one.at("bytes")});
     }
+    checked.kernels = json.at("kernels");
     return checked;
 }
 
@@ -140,14 +142,30 @@ CheckOutcome unpack(const nlohmann::json &json) {
 
 } // namespace
 
+LegalizedPipeline fresh_pipeline(const std::string &name, const Params &params, const Target &target) {
+    Halide::Target halide(target.halide());
+    std::unique_ptr<AbstractGenerator> generator = create_generator(name, params, halide);
+    generator->build_pipeline();
+    std::vector<Halide::Func> outputs;
+    std::vector<Halide::Parameter> inputs;
+    for (const AbstractGenerator::ArgInfo &info : generator->arginfos()) {
+        if (info.dir == ArgInfoDirection::Input) {
+            std::vector<Halide::Parameter> more = generator->input_parameter(info.name);
+            inputs.insert(inputs.end(), more.begin(), more.end());
+        } else {
+            std::vector<Halide::Func> more = generator->output_func(info.name);
+            outputs.insert(outputs.end(), more.begin(), more.end());
+        }
+    }
+    return legalize(outputs, inputs, halide);
+}
+
 nlohmann::ordered_json to_json(const CheckedSchedule &schedule) {
-    nlohmann::ordered_json json = {{"name", schedule.name},
-                                   {"op", schedule.op},
-                                   {"target", schedule.target},
-                                   {"ok", schedule.ok},
-                                   {"canonical", schedule.canonical},
-                                   {"nest", schedule.nest},
-                                   {"memory", nlohmann::ordered_json::array()}};
+    nlohmann::ordered_json json = {
+        {"name", schedule.name},           {"op", schedule.op},
+        {"target", schedule.target},       {"ok", schedule.ok},
+        {"canonical", schedule.canonical}, {"nest", schedule.nest},
+        {"kernels", schedule.kernels},     {"memory", nlohmann::ordered_json::array()}};
     for (const CheckedSchedule::Memory &memory : schedule.memory) {
         json["memory"].push_back({{"func", memory.func},
                                   {"compute_at", memory.compute_at},

@@ -5,6 +5,7 @@
 
 #include "apps/kiln/Generators.h"
 #include "apps/kiln/ScheduleFile.h"
+#include "dsl/lower/Legalize.h"
 #include "dsl/target/Target.h"
 
 #include <optional>
@@ -30,6 +31,8 @@ struct CheckedSchedule {
         int64_t bytes = 0;                ///< 0: known only at run time
     };
     std::vector<Memory> memory; ///< Funcs that are stored
+    /// For each Func the one computed at root whose loops it is computed in: on a GPU its kernel.
+    std::map<std::string, std::string> kernels;
 };
 
 struct CheckOutcome {
@@ -43,6 +46,9 @@ CheckOutcome check_schedules(const ScheduleFile &file, const CheckRequest &reque
 
 /// The same for the default schedule of a generator.
 CheckOutcome check_default_schedule(const std::string &generator, const Params &params, const Target &target);
+
+/// The generator's pipeline as the build makes it, unscheduled. Only in a child.
+LegalizedPipeline fresh_pipeline(const std::string &generator, const Params &params, const Target &target);
 
 nlohmann::ordered_json to_json(const CheckedSchedule &schedule);
 

@@ -77,8 +77,9 @@ public:
         request.threads = threads_;
         request.device = device_;
         Device device = device_for(request.build.variants.front().target);
-        std::vector<Workload> works = works_.empty() ? bench_workloads(generator_, request.build.params, request.archive.empty())
-                                                     : workloads_by_name(generator_, works_);
+        std::vector<Workload> works =
+            works_.empty() ? bench_workloads(generator_, request.build.params, request.archive.empty())
+                           : workloads_by_name(generator_, works_);
         report.data["device"] = device.name;
         report.data["driver"] = device.driver;
         report.data["rows"] = nlohmann::ordered_json::array();

@@ -12,6 +12,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
     all.push_back(check_command());
     all.push_back(bench_command());
     all.push_back(watch_command());
+    all.push_back(explain_command());
     all.push_back(device_command());
     all.push_back(cache_command());
     all.push_back(completion_command());
