@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -126,11 +127,18 @@ Algorithm::Algorithm(const std::string &generator, const std::map<std::string, s
     evaluator_ = std::make_unique<Evaluator>(pipeline_.outputs());
 }
 
+namespace {
+std::array<double, 8> special_numbers(const Type &type) {
+    bool is_half = type.bits() == 16 && !type.is_bfloat();
+    double large = is_half ? 6e4 : 1e30;
+    double subnormal = type.bits() == 64 ? 1e-310 : is_half ? 1e-6 : 1e-40;
+    return {std::nan(""), INFINITY, -INFINITY, 0.0, -0.0, subnormal, large, -large};
+}
+} // namespace
+
 void fill_elements(void *data, int64_t count, const Type &type, Fill fill, uint64_t seed) {
     Random random(seed);
-    double large = type.bits() == 16 && !type.is_bfloat() ? 6e4 : 1e30;
-    double subnormal = type.bits() == 64 ? 1e-310 : type.bits() == 16 && !type.is_bfloat() ? 1e-6 : 1e-40;
-    const double specials[] = {std::nan(""), INFINITY, -INFINITY, 0.0, -0.0, subnormal, large, -large};
+    const std::array<double, 8> specials = special_numbers(type);
     for (int64_t i = 0; i < count; i++) {
         double v;
         if (!type.is_float()) {
@@ -144,7 +152,7 @@ void fill_elements(void *data, int64_t count, const Type &type, Fill fill, uint6
                 v *= 8;
             }
             if (fill == Fill::Special && random.next() % 61 == 0) {
-                v = specials[random.next() % std::size(specials)];
+                v = specials[random.next() % specials.size()];
             }
         }
         store(data, i, type, v);
@@ -271,6 +279,14 @@ void Problem::fill(Fill fill, uint64_t seed) {
             for_each_row(i, [&](int64_t first, int64_t n) {
                 fill_elements(slot.data + first * type.bytes(), n, type, fill, ++row_seed);
             });
+            // A vector is one row, in which chance alone may leave out the NaN.
+            if (int64_t part = elements(i) / 8;
+                fill == Fill::Special && type.is_float() && slot.dims.size() == 1 && part > 1) {
+                for (int64_t s = 0; s < 8; s++) {
+                    store(slot.data, s * part + static_cast<int64_t>(seed % static_cast<uint64_t>(part)),
+                          type, special_numbers(type)[s]);
+                }
+            }
         } else {
             // Rows that start at an odd element of the zone still get whole patterns.
             for_each_row(i, [&](int64_t first, int64_t n) {
