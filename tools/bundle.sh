@@ -89,6 +89,8 @@ make_bundle() {
 
     cp -- tools/bundle_run.sh "$bundle/run.sh"
     cp -- tools/bundle_run.py "$bundle/run.py"
+    mkdir -p -- "$bundle/bench"
+    cp -- bench/*.py "$bundle/bench/"
     local kib
     kib=$(du -sk --apparent-size -- "$bundle" | cut -f1)
     [ "$kib" -lt $((60 * 1024)) ] || die "$bundle has $((kib / 1024)) MiB; it must stay under 60"

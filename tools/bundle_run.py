@@ -3,6 +3,7 @@
 usage: run.sh list                          the kernels in this folder
        run.sh check [what...] [--out FILE]  each against a reference in double
        run.sh bench [what...] [--out FILE]  each beside a device copy, and what it reaches of the roofline
+       run.sh rivals [ARGUMENT...]          bench/run.py: beside PyTorch; builds kernels, so it needs a C compiler
        run.sh kiln ARGUMENT...              the command line itself
 
 `what` is a part of a kernel's name: `gemm`, `cuda`, `chain_relu_bfloat16`. JSON goes to FILE or to the standard output,
@@ -81,6 +82,9 @@ def main():
     env = environment()
     if command == "kiln":
         os.execve(KILN, [str(KILN), *arguments], env)
+    if command == "rivals":
+        script = HERE / "bench" / "run.py"
+        os.execve(sys.executable, [sys.executable, str(script), *(arguments or ["cuda"]), "--kiln", str(KILN)], env)
     if command == "list":
         for name, manifest in kernels(arguments):
             print(f"{name:40} {manifest['generator']} for {manifest['target']} {' '.join(manifest['params'])}")
