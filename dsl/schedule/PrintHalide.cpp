@@ -294,7 +294,11 @@ private:
             out += fmt::format("    //{}{}{}\n", line.empty() ? "" : " ", line, continues ? "." : "");
         }
         loops = &stages[func_key(s.stage)];
-        std::string head = (s.binding.empty() ? "" : "Func " + s.binding + " = ") + stage_text(s.stage);
+        std::string stage = stage_text(s.stage);
+        if (s.stage.update < 0 && !s.calls.empty() && s.calls[0].name == "unscheduled") {
+            stage = "Stage(" + stage + ")"; // the one call that Halide has on a Stage only
+        }
+        std::string head = (s.binding.empty() ? "" : "Func " + s.binding + " = ") + stage;
         std::vector<std::string> calls;
         size_t width = 4 + head.size();
         for (const DirectiveCall &c : s.calls) {
