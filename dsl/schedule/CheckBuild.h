@@ -48,7 +48,7 @@ private:
     void kind(const DirectiveCall &call, LoopKind kind);
     void gpu_single_thread(const DirectiveCall &call);
     void atomic(const DirectiveCall &call);
-    bool unmarked(const Loop &l, const Node &node, const char *what);
+    bool unmarked(const Loop &l, const Node &node);
     bool keeps_order(const std::vector<std::string> &before, const std::vector<std::string> &after,
                      Span span);
     void lost(const std::vector<const Node *> &names);

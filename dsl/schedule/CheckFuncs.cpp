@@ -21,6 +21,7 @@ bool NestBuilder::first_choice(const DirectiveCall &call, const std::string &wha
 void NestBuilder::place(const DirectiveCall &call, NestLevel &level) {
     StageRef ref;
     if (!known_stage(call.args[0], ref)) {
+        level.kind = NestLevel::Kind::Root; // one fault is enough
         return;
     }
     StageRef whole = ref;

@@ -94,15 +94,14 @@ bool NestBuilder::free_name(const Node &node, const std::string &freed, const st
     return false;
 }
 
-bool NestBuilder::unmarked(const Loop &l, const Node &node, const char *what) {
+bool NestBuilder::unmarked(const Loop &l, const Node &node) {
     if (l.kind == LoopKind::Serial) {
         return true;
     }
     cx.report("K0205",
-              fmt::format("`{}` is already {}, so it cannot be {}", l.name, loop_kind_name(l.kind), what),
+              fmt::format("`{}` is already {}, so it cannot be fused", l.name, loop_kind_name(l.kind)),
               node.span, fmt::format("marked on {}", where(l.kind_by)))
-        .helps.push_back(
-            fmt::format("move this before {} and mark the loops that it makes", where(l.kind_by)));
+        .helps.push_back(fmt::format("fuse before {} and mark the fused loop", where(l.kind_by)));
     return false;
 }
 
@@ -174,13 +173,7 @@ void NestBuilder::split(const DirectiveCall &call) {
         return;
     }
     const Loop *l = loop(old);
-    bool ok = l && unmarked(*l, old, "split");
-    if (ok && outer.text == inner.text) {
-        cx.report("K0109", fmt::format("both loops of a split are named `{}`", inner.text), inner.span)
-            .helps.push_back(fmt::format("name them `{0}o` and `{0}i`", old.text));
-        ok = false;
-    }
-    ok = ok && free_name(outer, old.text) && free_name(inner, old.text);
+    bool ok = l && free_name(outer, old.text) && free_name(inner, old.text);
     if (!ok || !tail_is_legal(call, *l)) {
         lost({&outer, &inner});
         return;
@@ -259,12 +252,7 @@ bool NestBuilder::keeps_order(const std::vector<std::string> &before, const std:
 void NestBuilder::fuse(const DirectiveCall &call) {
     const Node &inner = call.args[0], &outer = call.args[1], &fused = call.args[2];
     const Loop *a = loop(inner), *b = loop(outer);
-    bool ok = a && b && unmarked(*a, inner, "fused") && unmarked(*b, outer, "fused");
-    if (ok && inner.text == outer.text) {
-        cx.report("K0109", fmt::format("`{}` cannot be fused with itself", inner.text), outer.span)
-            .helps.push_back("name two loops");
-        ok = false;
-    }
+    bool ok = a && b && unmarked(*a, inner) && unmarked(*b, outer);
     ok = ok && free_name(fused, inner.text, outer.text);
     if (ok) {
         // The outer loop moves next to the inner one.
@@ -317,7 +305,7 @@ void NestBuilder::kind(const DirectiveCall &call, LoopKind kind) {
             .helps.push_back("use `parallel` and `vectorize`, or build for `cuda` or `opencl`");
         return;
     }
-    if (l->kind != LoopKind::Serial && l->kind != kind) {
+    if (l->kind != LoopKind::Serial && l->kind != kind && !l->kind_inherited) {
         cx.report("K0208", fmt::format("`{}` is already {}", l->name, loop_kind_name(l->kind)),
                   call.args[0].span, fmt::format("marked on {}", where(l->kind_by)))
             .helps.push_back("keep one of them, or split the loop and mark the parts");
@@ -352,6 +340,7 @@ void NestBuilder::kind(const DirectiveCall &call, LoopKind kind) {
         return;
     }
     l->kind = kind;
+    l->kind_inherited = false;
     l->kind_by = call.span;
 }
 

@@ -71,13 +71,14 @@ private:
     }
 
     /// Forgets a faulty level, so that it makes no echoes.
-    static void drop(const FuncNest &f, NestLevel &level) {
+    static void drop(FuncNest &f, NestLevel &level) {
         bool compute = &level == &f.compute;
         Span span = level.span;
         level = {};
         level.kind = compute ? NestLevel::Kind::Root : NestLevel::Kind::Inlined;
         if (compute) {
             level.span = span;
+            f.store = f.hoist = {};
         }
     }
 
@@ -283,14 +284,6 @@ private:
             Span none = outer.span;
             outer = inner;
             outer.span = none;
-            return;
-        }
-        if (is_folded_in(f)) {
-            cx.report("K0308",
-                      fmt::format("`{}` has a place to be {} but none to be computed", f.name, outer_word),
-                      outer.span)
-                .helps.push_back("add `compute_at` at the same loop or inside it");
-            outer = inner;
             return;
         }
         if (outer.kind == NestLevel::Kind::Root || outer.same_place(inner)) {

@@ -42,6 +42,12 @@ ScheduleAnalysis analyse_schedule(const Schedule &canonical, const PipelineInfo 
                      [](const Diagnostic &a, const Diagnostic &b) {
                          return std::pair(a.span.line, a.span.column) < std::pair(b.span.line, b.span.column);
                      });
+    // The parts of one shorthand may have the same fault.
+    auto same = [](const Diagnostic &a, const Diagnostic &b) {
+        return a.code == b.code && a.span == b.span && a.message == b.message;
+    };
+    cx.diagnostics.erase(std::unique(cx.diagnostics.begin(), cx.diagnostics.end(), same),
+                         cx.diagnostics.end());
     return {std::move(cx.nest), std::move(cx.diagnostics)};
 }
 

@@ -158,8 +158,7 @@ void StageNest::split(const std::string &old, const std::string &outer, const st
     Loop inner_loop = loops[at], outer_loop = loops[at];
     inner_loop.name = inner;
     outer_loop.name = outer;
-    inner_loop.kind_by = outer_loop.kind_by = {};
-    inner_loop.kind = outer_loop.kind = LoopKind::Serial;
+    inner_loop.kind_inherited = outer_loop.kind_inherited = inner_loop.kind != LoopKind::Serial;
     inner_loop.made_by = outer_loop.made_by = span;
     loops[at] = inner_loop;
     loops.insert(loops.begin() + at + 1, outer_loop);

