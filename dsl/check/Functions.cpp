@@ -2,6 +2,7 @@
 #include "dsl/check/Tolerance.h"
 #include "dsl/check/Value.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -142,6 +143,12 @@ Value reinterpret(const Value &a, const Type &from, const Type &to) {
         return from.is_float() ? a : open_int(to, a.i, a.terms_error);
     }
     if (to.is_float()) {
+        if (a.carries_float) {
+            Value out = float_value(a.v);
+            out.terms_error = a.magnitude;
+            std::copy(a.shadow, a.shadow + 2, out.shadow);
+            return out;
+        }
         Value out = float_value(float_of(static_cast<uint64_t>(a.i), to));
         out.terms_error = a.terms_error > 0 ? infinity : 0;
         return out;
@@ -154,7 +161,12 @@ Value reinterpret(const Value &a, const Type &from, const Type &to) {
     bool one_sign = std::signbit(a.v - error) == std::signbit(a.v + error);
     double width = std::abs(static_cast<double>(bits_of(a.v + error, from)) -
                             static_cast<double>(bits_of(a.v - error, from)));
-    return open_int(to, bits, one_sign ? width : infinity);
+    Value out = open_int(to, bits, one_sign ? width : infinity);
+    out.carries_float = true;
+    out.v = a.v;
+    out.magnitude = settled_error(a, from);
+    std::copy(a.shadow, a.shadow + 2, out.shadow);
+    return out;
 }
 
 bool known_function(const char *name) {
@@ -354,6 +366,20 @@ Value integer_op(const char *name, const Value &a, const Value &b, const Type &t
     double error = a.terms_error + b.terms_error;
     if (error == 0) {
         return int_value(result_type, i);
+    }
+    std::string_view what(name);
+    auto all_ones = [&](const Value &x) {
+        return x.terms_error == 0 && (static_cast<uint64_t>(x.i) & mask_of(type)) == mask_of(type);
+    };
+    auto zero = [](const Value &x) { return x.terms_error == 0 && x.i == 0; };
+    if (what == "bitwise_and" && (zero(a) || zero(b))) {
+        return int_value(result_type, 0);
+    }
+    if ((what == "bitwise_and" && all_ones(b)) || (what == "bitwise_or" && zero(b))) {
+        return a;
+    }
+    if ((what == "bitwise_and" && all_ones(a)) || (what == "bitwise_or" && zero(a))) {
+        return b;
     }
     // Known bits survive: where both ends of an open `a` agree above the bits they differ in, so do the results
     // of a mask.

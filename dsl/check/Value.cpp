@@ -298,7 +298,9 @@ Value divide(const Value &a, const Value &b, const Type &type) {
         return unknown(v);
     }
     if (!std::isfinite(a.v) || !std::isfinite(b.v) || b.v == 0 || (a.v == 0 && ea == 0)) {
-        return b.v == 0 && ea > 0 && std::abs(a.v) <= ea ? unknown(v) : float_value(v);
+        Value out = b.v == 0 && ea > 0 && std::abs(a.v) <= ea ? unknown(v) : float_value(v);
+        out.zero_sign_is_open = sign_is_open(a);
+        return out;
     }
     Value out = float_value(v);
     out.shadow[0] = a.shadow[0] / b.shadow[0];
@@ -396,6 +398,18 @@ Value compare(Compare op, const Value &a, const Value &b, const Type &type) {
         is_equal = a.i == b.i;
         double error = a.terms_error + b.terms_error;
         is_open = error > 0 && !(std::abs(static_cast<double>(a.i) - static_cast<double>(b.i)) > error);
+        if (is_open && a.carries_float && b.terms_error == 0 && type.bits() == 32 &&
+            std::isfinite(a.magnitude)) {
+            // Bits grow with the float on either side of 0: the ends of each side say what can happen.
+            double spread = a.magnitude + 4 * shadow_spread(a);
+            double low = a.v - spread, high = a.v + spread;
+            is_open = false;
+            for (double end :
+                 {low, high, low <= 0 && high >= 0 ? 0.0 : low, low <= 0 && high >= 0 ? -0.0 : low}) {
+                int64_t bits = reinterpret(float_value(end), Halide::Float(32), type).i;
+                is_open = is_open || less(type, bits, b.i) != is_less || (bits == b.i) != is_equal;
+            }
+        }
     }
     bool result = false;
     switch (op) {

@@ -28,6 +28,9 @@ struct Value {
     int16_t grid = 4096; ///< exponent of the lowest set bit of all terms; meaningless unless terms_error is 0
     /// If the value is 0: compilers may give either zero (they drop `0 + x`, and max(-0, 0) is either).
     bool zero_sign_is_open = false;
+    /// An integer that is the bits of a float with an error: v and the shadows are the float, magnitude its error. It
+    /// survives masks of all ones, so that formulas may choose between floats by their bits.
+    bool carries_float = false;
 };
 
 /// An exact number of a float type.
