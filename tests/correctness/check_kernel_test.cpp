@@ -5,6 +5,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
 namespace kiln {
 namespace {
 
@@ -172,6 +176,66 @@ TEST_F(CheckKernel, K0821UnknownBaseline) {
                                             "`mullapudi2016`, `li2018`, `anderson2021`, and "
                                             "`archive:PATH`\n"
                                             "   = help: did you mean `default`?\n");
+}
+
+TEST(Results, RowsAreMergedAndReadBack) {
+    std::filesystem::path path = std::filesystem::path(testing::TempDir()) / "kiln_results_test.json";
+    std::filesystem::remove(path);
+    Device device;
+    device.name = "a device";
+    BenchRow row;
+    row.work = "gemm";
+    row.shape = "8x8x8";
+    row.ms = 2;
+    write_results(path, device, "kiln bench", {row});
+    BenchRow other = row;
+    other.shape = "9x9x9";
+    row.ms = 1;
+    write_results(path, device, "kiln bench", {row, other});
+    std::ifstream in(path);
+    nlohmann::json file = nlohmann::json::parse(in);
+    ASSERT_EQ(file.at("rows").size(), 2u);
+    EXPECT_EQ(file.at("rows")[0].at("ms"), 1);
+    EXPECT_EQ(file.at("device"), "a device");
+    for (const char *key : {"work", "shape", "type", "target", "schedule", "ms", "baseline", "baseline_ms",
+                            "ratio", "ratio_low", "ratio_high", "roofline", "error", "bound"}) {
+        EXPECT_TRUE(file.at("rows")[0].contains(key)) << key;
+    }
+}
+
+TEST(Device, CeilingsAreKeptAndRooflinesFollowThem) {
+    std::filesystem::path cache = std::filesystem::path(testing::TempDir()) / "kiln_cache_test";
+    std::filesystem::remove_all(cache);
+    setenv("KILN_CACHE_DIR", cache.c_str(), 1);
+    Device device = device_for(Target::parse("cpu"));
+    EXPECT_GE(device.units, 1);
+    EXPECT_FALSE(device.ceilings.has_value());
+    EXPECT_EQ(roofline_seconds(device, "float32", 1e9, 1e9), 0);
+    Ceilings c;
+    c.copy_bytes_per_s = 1e10;
+    c.flops["float32"] = 1e11;
+    c.units = 2;
+    store_ceilings(device, c);
+    device = device_for(Target::parse("cpu"));
+    ASSERT_TRUE(device.ceilings.has_value());
+    EXPECT_DOUBLE_EQ(roofline_seconds(device, "float32", 1e11, 1e9), 1);
+    EXPECT_DOUBLE_EQ(roofline_seconds(device, "float32", 1e11, 1e9, 1), 2); // one of two threads
+    EXPECT_DOUBLE_EQ(roofline_seconds(device, "float32", 1e9, 1e10), 1);
+    unsetenv("KILN_CACHE_DIR");
+}
+
+TEST(Device, K0903NoDeviceForATarget) {
+    try {
+        device_for(Target::parse("cuda sm_121a"));
+        GTEST_SKIP() << "this machine has that GPU";
+    } catch (const Error &e) {
+        EXPECT_EQ(e.diagnostics[0].code, "K0903");
+        EXPECT_EQ(e.diagnostics[0].message, "no device of this machine runs `cuda sm_121a`");
+        EXPECT_EQ(
+            e.diagnostics[0].helps,
+            std::vector<std::string>{"libraries for it can be built here and run elsewhere: `kiln build`"});
+        EXPECT_NE(e.diagnostics[0].notes[0].find("cpu:0"), std::string::npos);
+    }
 }
 
 } // namespace
