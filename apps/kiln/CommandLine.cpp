@@ -170,14 +170,18 @@ CommandLine::CommandLine()
     app_->footer(footer);
     app_->require_subcommand(1);
     app_->set_version_flag("--version", "kiln " KILN_VERSION, "The version");
-    app_->add_flag("--json", settings.json, "One JSON document on stdout");
-    app_->add_flag("-q,--quiet", settings.quiet, "No progress on stderr");
-    app_->add_option("--load", settings.load, "A shared object with more generators; may be repeated")
-        ->type_name("FILE")
-        ->allow_extra_args(false);
+    define_settings(*app_);
     for (auto &command : all_commands()) {
         add(*app_, std::move(command));
     }
+}
+
+void CommandLine::define_settings(CLI::App &app) {
+    app.add_flag("--json", settings.json, "One JSON document on stdout");
+    app.add_flag("-q,--quiet", settings.quiet, "No progress on stderr");
+    app.add_option("--load", settings.load, "A shared object with more generators; may be repeated")
+        ->type_name("FILE")
+        ->allow_extra_args(false);
 }
 
 void CommandLine::add(CLI::App &parent, std::unique_ptr<Command> command) {
@@ -186,6 +190,7 @@ void CommandLine::add(CLI::App &parent, std::unique_ptr<Command> command) {
         app->group("");
     }
     command->define(*app);
+    define_settings(*app);
     std::vector<std::unique_ptr<Command>> children = command->children();
     if (!children.empty()) {
         app->require_subcommand(1);
@@ -193,11 +198,6 @@ void CommandLine::add(CLI::App &parent, std::unique_ptr<Command> command) {
             add(*app, std::move(child));
         }
     } else {
-        app->add_flag("--json", settings.json, "One JSON document on stdout");
-        app->add_flag("-q,--quiet", settings.quiet, "No progress on stderr");
-        app->add_option("--load", settings.load, "A shared object with more generators; may be repeated")
-            ->type_name("FILE")
-            ->allow_extra_args(false);
         by_app_.emplace_back(app, command.get());
     }
     commands_.push_back(std::move(command));

@@ -28,6 +28,7 @@ public:
     const CLI::App &app() const { return *app_; }
 
 private:
+    void define_settings(CLI::App &app);
     void add(CLI::App &parent, std::unique_ptr<Command> command);
 
     std::unique_ptr<CLI::App> app_;

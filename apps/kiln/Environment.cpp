@@ -21,6 +21,8 @@ const std::vector<EnvironmentEntry> &environment_variables() {
         {"KILN_GENERATORS", "shared objects with generators, separated by `:`, in place of Kiln's own "
                             "`lib/kiln_generators.so`"},
         {"KILN_CACHE_DIR", "the cache's folder; else `$XDG_CACHE_HOME/kiln`, else `~/.cache/kiln`"},
+        {"KILN_BUILD_TOOL", "the program that compiles one variant, in place of `bin/kiln-build`"},
+        {"CC", "the C compiler for a library's entry point; else `cc`"},
         {"KILN_NVRTC",
          "the NVRTC library for CUDA tile kernels; else it is looked for in the checkout, the CUDA "
          "toolkit and PyTorch"},
@@ -39,7 +41,7 @@ const std::vector<EnvironmentEntry> &files_written() {
         {"NAME/", "by `kiln new NAME`: generator, schedule, CMakeLists.txt, README.md"},
         {"cache/devices/", "by `kiln device --calibrate`: measured ceilings of this machine's devices"},
         {"cache/watch/", "by `kiln watch`: every version of a schedule that was tried, with its result"},
-        {"FILE of `--output`", "by commands that take it: the JSON document, besides stdout"},
+        {"FILE", "by `kiln bench --output FILE`: rows are added to this results file"},
     };
     return table;
 }

@@ -41,7 +41,11 @@ int exit_code_of(const std::vector<Diagnostic> &diagnostics) {
             continue;
         }
         int wanted = exit_fault;
-        if (d.code >= "K0920" && d.code <= "K0929") {
+        if (d.code == "K0704" || d.code == "K0903") {
+            wanted = exit_unavailable;
+        } else if (d.code >= "K0701" && d.code <= "K0703") {
+            wanted = exit_internal;
+        } else if (d.code >= "K0920" && d.code <= "K0929") {
             wanted = exit_usage;
         } else if (d.code >= "K0940" && d.code <= "K0949") {
             wanted = exit_internal;

@@ -2,8 +2,6 @@
 
 #include "dsl/support/Files.h"
 
-#include <fmt/format.h>
-
 namespace kiln::cli {
 
 ScheduleFile read_schedule_file(const std::string &file) {
@@ -17,13 +15,6 @@ ScheduleFile parse_schedule_text(const std::string &file, const std::string &tex
     ParseResult parsed = parse_schedules(text, file);
     result.schedules = std::move(parsed.schedules);
     result.diagnostics = std::move(parsed.diagnostics);
-    if (result.schedules.empty() && !has_errors(result.diagnostics)) {
-        Diagnostic d;
-        d.code = "K0938";
-        d.message = fmt::format("`{}` holds no schedule", file);
-        d.helps.push_back("a schedule reads `schedule NAME { op GENERATOR  target cpu  … }`");
-        result.diagnostics.push_back(std::move(d));
-    }
     return result;
 }
 

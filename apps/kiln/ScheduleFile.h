@@ -18,8 +18,8 @@ struct ScheduleFile {
     std::vector<Diagnostic> diagnostics;
 };
 
-/// Reads and parses. Throws Error where the file cannot be read (K0930…) or holds no schedule (K0938); faults in the
-/// text are in the result.
+/// Reads and parses. Throws Error where the file cannot be read (K0930…); faults in the text, also that there is no
+/// schedule in it, are in the result.
 ScheduleFile read_schedule_file(const std::string &file);
 ScheduleFile parse_schedule_text(const std::string &file, const std::string &text);
 

@@ -65,7 +65,7 @@ public:
             kiln_view_host(&views_[i], KILN_FLOAT32, array.data.data(),
                            static_cast<int>(array.extents.size()), array.extents.data(), nullptr);
             // A kernel for a device copies to it what the host has written.
-            views_[i].buffer.flags = device_ ? halide_buffer_flag_host_dirty : 0;
+            views_[i].buffer.flags = device_ ? uint64_t(halide_buffer_flag_host_dirty) : 0;
             arguments_.push_back(&views_[i].buffer);
             if (&array == problem.output) {
                 output_ = &views_[i].buffer;

@@ -92,8 +92,8 @@ TEST_F(CliErrorTest, Files) {
            "UTF-8\n");
     write("empty", "");
     expect({"schedule", "check", "empty"}, 1,
-           "error[K0938]: `empty` holds no schedule\n"
-           "   = help: a schedule reads `schedule NAME { op GENERATOR  target cpu  … }`\n");
+           "error[K0014]: the file has no schedule\n --> empty:1:1\n"
+           "  = help: write `schedule name { op generator … }`\n");
     expect({"build", "chain_relu", "-s", "auto", "-o", "out"}, 1, "error[K0930]: no file `auto`\n");
     expect({"watch", "chain_relu", "--schedule", "none.sched"}, 1, "error[K0930]: no file `none.sched`\n");
 }
