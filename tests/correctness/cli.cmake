@@ -3,5 +3,6 @@ kiln_test(cli_support_test LABEL correctness SOURCES cli_support_test.cpp LINK k
 if(NOT KILN_SANITIZE)
   kiln_test(cli_watch_test LABEL correctness HALIDE SOURCES cli_watch_test.cpp LINK kiln_cli kiln)
   kiln_test(cli_command_test LABEL correctness SOURCES cli_command_test.cpp cli_error_test.cpp LINK kiln_support)
-  add_dependencies(cli_command_test kiln_program kiln_generators kiln-build)
+  target_compile_definitions(cli_command_test PRIVATE CMAKE_PROGRAM="${CMAKE_COMMAND}")
+  add_dependencies(cli_command_test kiln_program kiln_generators kiln-build kiln_runtime)
 endif()

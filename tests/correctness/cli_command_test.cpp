@@ -201,6 +201,35 @@ TEST_F(CliCommandTest, NewWritesAProject) {
     EXPECT_EQ(run.code, 0) << run.err;
 }
 
+TEST_F(CliCommandTest, NewProjectBuildsAndPassesItsCheck) {
+    ASSERT_EQ(kiln({"new", "my_scale"}).code, 0);
+    std::string cmake = CMAKE_PROGRAM;
+    std::string ctest = (fs::path(cmake).parent_path() / "ctest").string();
+    std::vector<std::vector<std::string>> steps = {
+        {cmake, "-S", "my_scale", "-B", "b", "-DCMAKE_PREFIX_PATH=" KILN_BINARY_DIR},
+        {cmake, "--build", "b"},
+        {ctest, "--test-dir", "b", "--output-on-failure"}};
+    for (const auto &argv : steps) {
+        kiln::ProcessRequest request;
+        request.argv = argv;
+        request.cwd = folder.path();
+        request.environment = {{"KILN_CACHE_DIR", path("cache")}};
+        request.limits.timeout_s = 200;
+        kiln::ProcessResult result = kiln::run_process(request);
+        ASSERT_TRUE(result.ok()) << argv[1] << "\n" << result.out << result.err;
+    }
+    EXPECT_TRUE(fs::exists(path("b/my_scale.kernels/my_scale.a")));
+}
+
+TEST_F(CliCommandTest, ExplainCountsWorkAndBytes) {
+    CliRun run = kiln({"explain", "gemm", "--target", "cpu-avx2", "--work", "333x777x555", "--json"});
+    ASSERT_EQ(run.code, 0) << run.out;
+    nlohmann::json json = run.json();
+    EXPECT_EQ(json["work"]["flops"], 2.0 * 333 * 777 * 555);
+    EXPECT_EQ(json["work"]["bytes"], 4.0 * (333 * 555 + 555 * 777 + 333 * 777));
+    EXPECT_NE(kiln({"explain", "gemm"}).out.find("acc.update()"), std::string::npos);
+}
+
 /// The program in the background, and what it prints line by line.
 class Watcher {
 public:
