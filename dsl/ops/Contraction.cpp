@@ -22,8 +22,9 @@ Expr element(const Func &f, Expr inner, Expr outer, bool transposed, const std::
     } else if (f.dimensions() != 2) {
         Diagnostic d;
         d.code = "K1033";
-        d.message = fmt::format("operand `{}` of a contraction has {} dimensions, expected 2{}", f.name(),
-                                f.dimensions(), batch.empty() ? "" : fmt::format(" or {}", 2 + batch.size()));
+        d.message =
+            fmt::format("operand `{}` of a contraction has {} dimensions, expected 2{}", shown_name(f),
+                        f.dimensions(), batch.empty() ? "" : fmt::format(" or {}", 2 + batch.size()));
         d.helps = {"set `batch` to the number of its batch dimensions"};
         throw Error(d);
     }

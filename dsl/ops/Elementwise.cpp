@@ -14,7 +14,7 @@ Expr at(const Func &f, const std::vector<Expr> &coordinates) {
     if (rank > coordinates.size()) {
         Diagnostic d;
         d.code = "K1032";
-        d.message = fmt::format("operand `{}` has {} dimensions, the result has {}", f.name(), rank,
+        d.message = fmt::format("operand `{}` has {} dimensions, the result has {}", shown_name(f), rank,
                                 coordinates.size());
         d.helps = {"reduce the operand first, or give the result more dimensions"};
         throw Error(d);

@@ -43,6 +43,19 @@ Expr masked(const Expr &allowed, const Expr &value) {
     return reinterpret<float>((reinterpret<uint32_t>(value) & keep) | (u32(0xff800000) & ~keep));
 }
 
+std::string shown_name(const Func &f) {
+    std::string name = f.name();
+    size_t suffix = name.rfind('$');
+    if (suffix != std::string::npos &&
+        name.find_first_not_of("0123456789", suffix + 1) == std::string::npos) {
+        name.resize(suffix);
+    }
+    if (name.size() > 3 && name.compare(name.size() - 3, 3, "_im") == 0) {
+        name.resize(name.size() - 3);
+    }
+    return name;
+}
+
 Expr inverse_sqrt(const Expr &x) {
     return 1.0f / sqrt(x);
 }

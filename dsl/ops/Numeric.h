@@ -6,6 +6,8 @@
 
 #include <Halide.h>
 
+#include <string>
+
 namespace kiln::ops {
 
 /// `x` as float32. Operands of 16 bits are widened before any arithmetic: all sums are kept in float32.
@@ -32,6 +34,9 @@ Halide::Expr safe(const Halide::Expr &m);
 /// what `value` reads to the allowed region and so break the constant size of a register tile (86 against 56 ms for a
 /// causal attention). The bits are masked instead, which also drops a NaN that stands at a masked place.
 Halide::Expr masked(const Halide::Expr &allowed, const Halide::Expr &value);
+
+/// The name of a Func as its user gave it: without Halide's `$1`, and an input's without `_im`. For messages.
+std::string shown_name(const Halide::Func &f);
 
 /// 1/sqrt(x) by a division and a square root, both correctly rounded.
 Halide::Expr inverse_sqrt(const Halide::Expr &x);

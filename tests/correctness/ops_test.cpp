@@ -230,17 +230,19 @@ std::string refusal(const std::string &generator, const std::map<std::string, st
         Kernel(pipeline, jit_target())(inputs, {shapes.at("y")}, {{"eps", 1e-5f}, {"a", 1.0f}, {"b", 0.0f}});
     } catch (const std::exception &e) {
         return e.what();
+    } catch (const Halide::Error &e) {
+        return e.what();
     }
     return "accepted";
 }
 
 TEST(OpsGenerators, ShapesThatDoNotFitAreRefused) {
     auto has = [](const std::string &text, const std::string &part) {
-        return text.find(part) != std::string::npos;
+        return text.find(part) != std::string::npos ? testing::AssertionSuccess() : testing::AssertionFailure() << text;
     };
     EXPECT_TRUE(has(refusal("gemm", {}, {{"x", {7, 3}}, {"w", {5, 8}}, {"y", {5, 3}}}), "w.extent.1"));
-    EXPECT_TRUE(has(refusal("gemm", {}, {{"x", {7, 3}}, {"w", {5, 7}}, {"y", {4, 3}}}), "y.extent.0"));
-    EXPECT_TRUE(has(refusal("softmax", {}, {{"x", {7, 3}}, {"y", {7, 2}}}), "y.extent.1"));
+    EXPECT_TRUE(has(refusal("gemm", {}, {{"x", {7, 3}}, {"w", {5, 7}}, {"y", {4, 3}}}), "Output buffer y is accessed at 4"));
+    EXPECT_TRUE(has(refusal("softmax", {}, {{"x", {7, 3}}, {"y", {7, 2}}}), "Output buffer y is accessed at 2"));
     EXPECT_TRUE(
         has(refusal("attention", {},
                     {{"q", {8, 4, 5, 1}}, {"k", {8, 6, 2, 1}}, {"v", {8, 6, 2, 1}}, {"y", {8, 4, 5, 1}}}),
@@ -358,14 +360,14 @@ TEST(OpsErrors, K1032OperandOfTooManyDimensions) {
     EXPECT_EQ(error_text([&] {
                   ops::at(x, {j, i});
               }),
-              "error[K1032]: operand `x_im` has 3 dimensions, the result has 2\n"
+              "error[K1032]: operand `x` has 3 dimensions, the result has 2\n"
               "   = help: reduce the operand first, or give the result more dimensions\n");
 }
 
 TEST(OpsErrors, K1033OperandOfAContraction) {
     ImageParam x(Float(32), 3, "x"), w(Float(32), 2, "w");
     EXPECT_EQ(error_text([&] { ops::contraction(x, w, 8); }),
-              "error[K1033]: operand `x_im` of a contraction has 3 dimensions, expected 2\n"
+              "error[K1033]: operand `x` of a contraction has 3 dimensions, expected 2\n"
               "   = help: set `batch` to the number of its batch dimensions\n");
 }
 
