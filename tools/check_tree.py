@@ -7,7 +7,7 @@ from tree_files import ROOT, source_files
 
 LINES_OF_A_FILE = 800
 LINES_OF_A_README = 20
-# Folders down to this depth explain themselves; deeper ones belong to the part above them.
+# Folders down to this depth explain themselves; deeper ones, and those of schedules alone, belong to the part above.
 DEPTH_WITH_README = 2
 CODE = {".c", ".cpp", ".h", ".hpp", ".py", ".sh", ".cmake", ".sched", ".md", ".txt", ".ebnf"}
 
@@ -25,7 +25,10 @@ def faults():
         if path.name == "README.md" and len(path.parts) in (2, 3) and lines > LINES_OF_A_README:
             yield f"{path}: {lines} lines; a folder's README has at most {LINES_OF_A_README}"
     for folder, names in sorted(folders.items()):
-        if len(folder) <= DEPTH_WITH_README and folder[0] != ".ci" and "README.md" not in names:
+        schedules_alone = all(name.endswith(".sched") for name in names)
+        if len(folder) > DEPTH_WITH_README or folder[0] == ".ci" or schedules_alone:
+            continue
+        if "README.md" not in names:
             yield f"{'/'.join(folder)}: no README.md"
 
 
