@@ -22,13 +22,29 @@ struct Argument {
     bool is_copy = false;
 };
 
+/// A struct whose size was never set would have its stream and context ignored in silence.
+int check_size(Frame &frame, const kiln_call *given) {
+    if (given && (given->size < offsetof(kiln_call, on_message) ||
+                  (given->size > 4096 && !frame_of(const_cast<kiln_call *>(given))))) {
+        return report(
+            &frame.call, KILN_INVALID_ARGUMENT,
+            "the kiln_call has size %zu, it must be sizeof(kiln_call), %zu: start from KILN_CALL_INIT",
+            given->size, sizeof(kiln_call));
+    }
+    return KILN_OK;
+}
+
 class Call {
 public:
     Call(const kiln_entry_library *library, const kiln_call *given) : library_(*library), frame_(given) {
         frame_.library = library;
+        check_size(frame_, given);
     }
 
     int check(void **arguments) {
+        if (frame_.status != KILN_OK) {
+            return frame_.status;
+        }
         for (int i = 0; i < library_.argument_count; i++) {
             const kiln_entry_argument &a = library_.arguments[i];
             buffers_[i] = nullptr;
@@ -230,6 +246,9 @@ const kiln_entry_variant *kiln_entry_choose(const kiln_entry_library *library, c
 int kiln_entry_prepare(const kiln_entry_library *library, const kiln_call *call) {
     Frame frame(call);
     frame.library = library;
+    if (check_size(frame, call) != KILN_OK) {
+        return frame.finish(call);
+    }
     char buffer[message_size];
     Text reason(buffer, sizeof(buffer));
     bool any = false;

@@ -197,6 +197,22 @@ bool cuda_fits(const kiln_call *call, const kiln_entry_variant &variant, Text &w
     return false;
 }
 
+void describe_cuda(const kiln_call *call, Text &text) {
+    char buffer[message_size];
+    Text why(buffer, sizeof(buffer));
+    Current current(call, why);
+    int version = 0, device = 0, major = 0, minor = 0;
+    if (current.status() != KILN_OK || cu.DriverGetVersion(&version) != 0 || cu.CtxGetDevice(&device) != 0) {
+        return;
+    }
+    char name[128] = "the device";
+    cu.DeviceGetName(name, sizeof(name), device);
+    cu.DeviceGetAttribute(&major, attribute_major, device);
+    cu.DeviceGetAttribute(&minor, attribute_minor, device);
+    text("; here is a driver for CUDA %d.%d, and `%s` of compute capability %d.%d", version / 1000,
+         version % 1000 / 10, name, major, minor);
+}
+
 } // namespace kiln::runtime
 
 extern "C" {

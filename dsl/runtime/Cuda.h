@@ -11,4 +11,7 @@ namespace kiln::runtime {
 /// Whether this machine can run the variant under this call; else `why`.
 bool cuda_fits(const kiln_call *call, const kiln_entry_variant &variant, Text &why);
 
+/// Appends what was found: the driver's version, the device's name and capability. Nothing where there is no driver.
+void describe_cuda(const kiln_call *call, Text &text);
+
 } // namespace kiln::runtime

@@ -2,6 +2,7 @@
  * Halide's error hooks, replaced: the stock ones print and abort. These are strong symbols in one object with
  * Halide's weak ones, so every caller gets them. Generated code checks its arguments before any work.
  */
+#include "Cuda.h"
 #include "Frame.h"
 
 #include <cstdio>
@@ -78,6 +79,9 @@ const Explanation explanations[] = {
     {"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
      "this call cannot be captured in a CUDA graph: call NAME_prepare before, and pass device buffers",
      KILN_INVALID_ARGUMENT},
+    {"cuModuleLoadData",
+     "the driver cannot load the library's code: it is older than the code, or the GPU older than its target",
+     KILN_NO_DEVICE},
     {"CL_MEM_OBJECT_ALLOCATION_FAILURE", "the device has not enough free memory", KILN_OUT_OF_MEMORY},
     {"CL_OUT_OF_RESOURCES", "the device lacks memory or registers for this schedule", KILN_DEVICE_ERROR},
     {"CL_OUT_OF_HOST_MEMORY", "the host has not enough free memory", KILN_OUT_OF_MEMORY},
@@ -121,7 +125,12 @@ void halide_error(void *user_context, const char *message) {
     }
     for (const Explanation &e : explanations) {
         if (names(text, e.code)) {
-            report(user_context, e.status, "%s (%s)", e.meaning, text);
+            char buffer[message_size];
+            Text found(buffer, sizeof(buffer));
+            if (strncmp(text, "CUDA", 4) == 0) {
+                describe_cuda(call_of(user_context), found);
+            }
+            report(user_context, e.status, "%s%s (%s)", e.meaning, found.c_str(), text);
             return;
         }
     }

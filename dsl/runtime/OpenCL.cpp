@@ -14,8 +14,8 @@ extern "C" int kiln_original_load_opencl(void *user_context);
 namespace {
 
 using Id = void *;
-constexpr int platform_name = 0x0902, device_name = 0x102B, context_devices = 0x1081;
-constexpr int queue_context = 0x1090, queue_device = 0x1091, context_platform = 0x1084;
+constexpr int platform_name = 0x0902, context_devices = 0x1081;
+constexpr int queue_context = 0x1090, context_platform = 0x1084;
 constexpr uint64_t type_cpu = 2, type_gpu = 4, type_accelerator = 8, type_all = 0xFFFFFFFF;
 
 struct Driver {

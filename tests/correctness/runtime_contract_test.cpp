@@ -228,6 +228,19 @@ TEST_F(Contract, AllocatorIsUsedAndMayFail) {
     EXPECT_EQ(scratch.last_message(), "test_scratch: no memory for an intermediate value");
 }
 
+TEST_F(Contract, CallWithoutItsSize) {
+    kiln_call call = {};
+    char stream;
+    call.cuda_stream = &stream;
+    ChainCall chain{x.buffer(), y.buffer()};
+    EXPECT_EQ(chain.run(lib, &call), KILN_INVALID_ARGUMENT);
+    EXPECT_EQ(lib.last_message(),
+              "test_chain: the kiln_call has size 0, it must be sizeof(kiln_call), 80: start from "
+              "KILN_CALL_INIT");
+    EXPECT_EQ(lib.prepare(&call), KILN_INVALID_ARGUMENT);
+    EXPECT_TRUE(y.untouched());
+}
+
 TEST(Status, Names) {
     EXPECT_STREQ(kiln_status_name(KILN_OK), "ok");
     EXPECT_STREQ(kiln_status_name(KILN_INTERNAL_ERROR), "internal error");

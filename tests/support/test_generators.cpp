@@ -88,6 +88,23 @@ private:
     Var i{"i"}, j{"j"};
 };
 
+/// Sums that cannot be inlined: an intermediate value on any target.
+class TestScratchRoot : public Halide::Generator<TestScratchRoot> {
+public:
+    Input<Buffer<float, 2>> x{"x"};
+    Output<Buffer<float, 2>> y{"y"};
+    void generate() {
+        Func rows{"rows"};
+        Halide::RDom r(x.dim(0).min(), x.dim(0).extent(), "r");
+        rows(j) = 0.0f;
+        rows(j) += x(r, j);
+        y(i, j) = x(i, j) - rows(j);
+    }
+
+private:
+    Var i{"i"}, j{"j"};
+};
+
 class TestBadNews : public Halide::Generator<TestBadNews> {
 public:
     GeneratorParam<std::string> what{"what", "abort"};
@@ -129,6 +146,27 @@ public:
     }
 };
 
+class TestRefused : public Halide::Generator<TestRefused> {
+public:
+    Input<Buffer<float, 1>> x{"x"};
+    Output<Buffer<float, 1>> y{"y"};
+    void generate() { throw Halide::CompileError("Error: this generator is never satisfied\n"); }
+};
+
+/// More arguments than a kernel may have.
+class TestWide : public Halide::Generator<TestWide> {
+public:
+    Input<Buffer<float, 1>[33]> x { "x" };
+    Output<Buffer<float, 1>> y{"y"};
+    void generate() {
+        Var i{"i"};
+        y(i) = 0.0f;
+        for (int n = 0; n < 33; n++) {
+            y(i) += x[n](i);
+        }
+    }
+};
+
 } // namespace
 
 KILN_GENERATOR(TestChain, test_chain, {.summary = "max(a x + b, 0)"})
@@ -138,3 +176,6 @@ KILN_GENERATOR(TestPair, test_pair, {.summary = "sum and maximum of rows"})
 KILN_GENERATOR(TestScratch, test_scratch, {.summary = "an intermediate value"})
 KILN_GENERATOR(TestBadNews, test_bad_news, {.summary = "a generator that misbehaves"})
 KILN_GENERATOR(TestMoody, test_moody, {.summary = "arguments that depend on the target"})
+KILN_GENERATOR(TestRefused, test_refused, {.summary = "a generator that throws"})
+KILN_GENERATOR(TestWide, test_wide, {.summary = "too many arguments"})
+KILN_GENERATOR(TestScratchRoot, test_scratch_root, {.summary = "rows without their sum"})

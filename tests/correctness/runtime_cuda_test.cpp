@@ -1,0 +1,213 @@
+/** \file
+ * How the runtime uses a CUDA driver, and what it says when driver or device will not do: against a driver that
+ * computes nothing. Results on a GPU are checked where there is one.
+ */
+#include "runtime_support.h"
+
+#include <thread>
+
+#include <dlfcn.h>
+
+namespace kiln::test {
+namespace {
+
+struct FakeCuda { // as in tests/support/fake_cuda.c
+    int capability, driver_version, device_count;
+    int init_error, load_error, alloc_error, launch_error;
+    int loads, unloads, launches, allocs, async_allocs, frees, async_frees;
+    void *launch_stream, *launch_context, *alloc_stream;
+};
+
+class Cuda : public ::testing::Test {
+protected:
+    Cuda() : x({33, 5}), y({33, 5}) {
+        static void *driver = dlopen(KILN_BINARY_DIR "/lib/libkiln_fake_cuda.so", RTLD_NOW | RTLD_GLOBAL);
+        fake = static_cast<FakeCuda *>(dlsym(driver, "fake_cuda"));
+        *fake = {};
+        fake->capability = 86;
+        fake->driver_version = 12020;
+        fake->device_count = 1;
+        x.fill(1);
+    }
+    LoadedLibrary fresh(const std::string &generator, const std::string &target) {
+        TemporaryFolder folder;
+        return load(request_for(generator, {target}, folder.path()));
+    }
+    int run(LoadedLibrary &lib, const kiln_call *call = nullptr) {
+        ChainCall chain{x.buffer(), y.buffer()};
+        return chain.run(lib, call);
+    }
+    void free(LoadedLibrary &lib, const kiln_call *call = nullptr) {
+        lib.device_free(call, x.buffer());
+        lib.device_free(call, y.buffer());
+    }
+    FakeCuda *fake;
+    Array<float> x, y;
+};
+
+TEST_F(Cuda, DefaultIsThePrimaryContext) {
+    LoadedLibrary lib = fresh("test_chain", "cuda");
+    ASSERT_EQ(run(lib), KILN_OK) << lib.last_message();
+    EXPECT_EQ(fake->loads, 1);
+    EXPECT_EQ(fake->launches, 1);
+    EXPECT_EQ(fake->launch_stream, nullptr);
+    EXPECT_NE(fake->launch_context, nullptr);
+    ASSERT_EQ(run(lib), KILN_OK);
+    EXPECT_EQ(fake->loads, 1) << "the module is kept";
+    free(lib);
+}
+
+TEST_F(Cuda, CallersContextAndStream) {
+    LoadedLibrary lib = fresh("test_chain", "cuda");
+    char context[2], stream[2];
+    for (int i = 0; i < 2; i++) {
+        kiln_call call = KILN_CALL_INIT;
+        call.cuda_context = &context[i];
+        call.cuda_stream = &stream[i];
+        ASSERT_EQ(run(lib, &call), KILN_OK) << lib.last_message();
+        EXPECT_EQ(fake->launch_context, &context[i]);
+        EXPECT_EQ(fake->launch_stream, &stream[i]);
+        EXPECT_EQ(fake->loads, i + 1) << "one module a context";
+        free(lib, &call);
+        auto release = reinterpret_cast<decltype(&kiln_release_context)>(lib.symbol("kiln_release_context"));
+        auto interface = reinterpret_cast<const halide_device_interface_t *(*)()>(
+            lib.symbol("halide_cuda_device_interface"));
+        EXPECT_EQ(release(&call, interface()), KILN_OK);
+        EXPECT_EQ(fake->unloads, i + 1);
+    }
+    // A stream alone names its context.
+    kiln_call call = KILN_CALL_INIT;
+    call.cuda_stream = &stream[0];
+    ASSERT_EQ(run(lib, &call), KILN_OK) << lib.last_message();
+    EXPECT_EQ(fake->launch_context, &stream[0]);
+    free(lib, &call);
+}
+
+TEST_F(Cuda, DevicePointersAndNoAllocation) {
+    LoadedLibrary lib = fresh("test_chain", "cuda");
+    char stream;
+    kiln_call call = KILN_CALL_INIT;
+    call.cuda_stream = &stream;
+    auto view = reinterpret_cast<decltype(&kiln_view_cuda)>(lib.symbol("kiln_view_cuda"));
+    int64_t extents[] = {33, 5};
+    kiln_view vx, vy;
+    ASSERT_EQ(view(&vx, KILN_FLOAT32, x.data(), 2, extents, nullptr), KILN_OK);
+    ASSERT_EQ(view(&vy, KILN_FLOAT32, y.data(), 2, extents, nullptr), KILN_OK);
+    ChainCall chain{&vx.buffer, &vy.buffer};
+    ASSERT_EQ(chain.run(lib, &call), KILN_OK) << lib.last_message();
+    ASSERT_EQ(chain.run(lib, &call), KILN_OK);
+    EXPECT_EQ(fake->launches, 2);
+    EXPECT_EQ(fake->allocs + fake->async_allocs, 0);
+    // Overlap is seen on the device too.
+    view(&vy, KILN_FLOAT32, x.data() + 40, 2, extents, nullptr);
+    EXPECT_EQ(chain.run(lib, &call), KILN_INVALID_ARGUMENT);
+    EXPECT_EQ(lib.last_message(), "test_chain: output `y` shares memory with input `x`, they must be apart");
+    EXPECT_EQ(fake->launches, 2);
+}
+
+TEST_F(Cuda, IntermediatesComeFromTheStreamsPool) {
+    LoadedLibrary lib = fresh("test_scratch_root", "cuda");
+    char stream;
+    kiln_call call = KILN_CALL_INIT;
+    call.cuda_stream = &stream;
+    void *arguments[] = {x.buffer(), y.buffer()};
+    ASSERT_EQ(lib.call(&call, arguments), KILN_OK) << lib.last_message();
+    int arguments_only = 2;
+    EXPECT_EQ(fake->allocs, 0);
+    EXPECT_EQ(fake->async_allocs, arguments_only + 1);
+    EXPECT_EQ(fake->async_frees, 1);
+    EXPECT_EQ(fake->alloc_stream, &stream);
+    // The caller's allocator serves intermediate values, not the buffers of arguments.
+    struct Heap {
+        int live = 0, on_device = 0;
+    } heap;
+    call.user = &heap;
+    call.alloc = [](const kiln_call *c, size_t bytes, size_t alignment, int space) -> void * {
+        static_cast<Heap *>(c->user)->live++;
+        static_cast<Heap *>(c->user)->on_device += space == KILN_SPACE_CUDA;
+        return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    };
+    call.free = [](const kiln_call *c, void *memory, size_t, int) {
+        static_cast<Heap *>(c->user)->live--;
+        std::free(memory);
+    };
+    ASSERT_EQ(lib.call(&call, arguments), KILN_OK) << lib.last_message();
+    EXPECT_EQ(heap.on_device, 1);
+    EXPECT_EQ(heap.live, 0);
+    EXPECT_EQ(fake->async_allocs, arguments_only + 1);
+    free(lib, &call);
+}
+
+TEST_F(Cuda, DeviceTooOld) {
+    LoadedLibrary lib = fresh("test_chain", "cuda sm_90a");
+    EXPECT_EQ(run(lib), KILN_NO_DEVICE);
+    EXPECT_EQ(lib.last_message(),
+              "test_chain: `cuda sm_90a`: needs compute capability 9.0 exactly, `Fake GPU` has 8.6");
+    EXPECT_TRUE(y.untouched());
+    fake->capability = 90;
+    EXPECT_EQ(run(lib), KILN_OK) << lib.last_message();
+    free(lib);
+}
+
+TEST_F(Cuda, DriverTooOld) {
+    LoadedLibrary lib = fresh("test_chain", "cuda");
+    fake->load_error = 222; // CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+    EXPECT_EQ(run(lib), KILN_NO_DEVICE);
+    std::string message = lib.last_message();
+    EXPECT_EQ(message.rfind(
+                  "test_chain: the driver cannot load the library's code: it is older than the code, or the "
+                  "GPU older than its target; here is a driver for CUDA 12.2, and `Fake GPU` of compute "
+                  "capability 8.6 (CUDA: cuModuleLoadData failed",
+                  0),
+              0u)
+        << message;
+    EXPECT_TRUE(y.untouched());
+    fake->load_error = 0;
+    EXPECT_EQ(run(lib), KILN_OK) << "a failed load can be tried again: " << lib.last_message();
+    free(lib);
+}
+
+TEST_F(Cuda, NoMemory) {
+    LoadedLibrary lib = fresh("test_chain", "cuda");
+    fake->alloc_error = 2;
+    EXPECT_EQ(run(lib), KILN_OUT_OF_MEMORY);
+    EXPECT_EQ(lib.last_message(), "test_chain: the device gave no 660 bytes: CUDA_ERROR_OUT_OF_MEMORY (2)");
+    EXPECT_EQ(fake->launches, 0);
+}
+
+TEST_F(Cuda, NoDeviceAndNoSuchDevice) {
+    LoadedLibrary lib = fresh("test_chain", "cuda");
+    fake->init_error = 100;
+    EXPECT_EQ(run(lib), KILN_NO_DEVICE);
+    EXPECT_EQ(lib.last_message(),
+              "test_chain: `cuda`: the CUDA driver does not start: cuInit gave CUDA_ERROR_NO_DEVICE (100)");
+    fake->init_error = 0;
+    kiln_call call = KILN_CALL_INIT;
+    call.device = 3;
+    EXPECT_EQ(run(lib, &call), KILN_NO_DEVICE);
+    EXPECT_EQ(lib.last_message(), "test_chain: `cuda`: CUDA device 3 was asked for, the driver finds 1");
+}
+
+TEST_F(Cuda, FirstCallsFromManyThreads) {
+    LoadedLibrary lib = fresh("test_chain", "cuda");
+    std::vector<std::thread> threads;
+    std::atomic<int> wrong = 0;
+    for (int t = 0; t < 8; t++) {
+        threads.emplace_back([&] {
+            Array<float> in({9, 9}), out({9, 9});
+            ChainCall chain{in.buffer(), out.buffer()};
+            wrong += chain.run(lib) != KILN_OK;
+            lib.device_free(nullptr, in.buffer());
+            lib.device_free(nullptr, out.buffer());
+        });
+    }
+    for (std::thread &t : threads) {
+        t.join();
+    }
+    EXPECT_EQ(wrong, 0);
+    EXPECT_EQ(fake->loads, 1);
+    EXPECT_EQ(fake->launches, 8);
+}
+
+} // namespace
+} // namespace kiln::test

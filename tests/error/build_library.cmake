@@ -1,0 +1,2 @@
+kiln_test(build_library_test LABEL error SOURCES build_library_test.cpp LINK kiln)
+add_dependencies(build_library_test kiln-build kiln_runtime kiln_test_generators kiln_generators)
