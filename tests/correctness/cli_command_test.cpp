@@ -47,7 +47,7 @@ TEST_F(CliCommandTest, BuildPutsVariantsBehindOneName) {
     std::string contract = read("out/mine.json");
     EXPECT_NE(contract.find("split(i, io, ii, 16, "), std::string::npos) << "the knob's value";
     // All three or none.
-    write("bad.sched", "schedule a { op chain_relu target cpu y.parallel(j); }");
+    write("bad.sched", "schedule a { op chain_relu\n target cpu\n y.parallel(j); }");
     run = kiln({"build", "chain_relu", "--schedule", "bad.sched", "-o", "bad"});
     EXPECT_EQ(run.code, 1);
     EXPECT_TRUE(!fs::exists(path("bad")) || fs::is_empty(path("bad")));
@@ -75,12 +75,12 @@ TEST_F(CliCommandTest, Schedule) {
 TEST_F(CliCommandTest, ScheduleDiff) {
     write("a.sched", good_chain);
     write("b.sched",
-          "// other comments\nschedule by_hand { op chain_relu  target cpu avx2  knob lanes in {8, 16}\n"
+          "// other comments\nschedule by_hand { op chain_relu  target cpu avx2\n knob lanes in {8, 16}\n"
           "y.split(i, io, ii, lanes).vectorize(ii).parallel(io); }");
     CliRun run = kiln({"schedule", "diff", "a.sched", "b.sched", "--exit-code"});
     EXPECT_EQ(run.code, 0);
     EXPECT_EQ(run.out, "no difference\n");
-    write("b.sched", "schedule by_hand { op chain_relu  target cpu avx2  knob lanes in {8, 16}\n"
+    write("b.sched", "schedule by_hand { op chain_relu  target cpu avx2\n knob lanes in {8, 16}\n"
                      "y.split(i, io, ii, lanes).vectorize(ii); }");
     run = kiln({"schedule", "diff", "a.sched", "b.sched", "--exit-code"});
     EXPECT_EQ(run.code, 1);
