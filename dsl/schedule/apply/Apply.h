@@ -18,8 +18,8 @@ namespace kiln {
 /// directive that Halide refuses and K0502 where a Func is not in `funcs`.
 void apply_schedule(const Schedule &canonical, FuncMap &funcs, const Target &target);
 
-/// The pipeline lowered for the target, as text, with Halide's per-process numbers replaced by their order of
-/// appearance: equal texts mean equal code. Throws Halide::Error.
+/// The pipeline lowered for the target, as text. Halide numbers names per process, so only texts of fresh processes
+/// compare: there, equal texts mean equal code. Throws Halide::Error.
 std::string lowered_text(const std::vector<Halide::Func> &outputs, const Target &target);
 
 /// Makes the pipeline afresh, without a schedule.
