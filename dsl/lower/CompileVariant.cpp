@@ -3,6 +3,7 @@
 #include "dsl/generator/Create.h"
 #include "dsl/generator/Load.h"
 #include "dsl/generator/Params.h"
+#include "dsl/lower/FuseMultiplyAdd.h"
 #include "dsl/lower/Legalize.h"
 #include "dsl/lower/ScheduleVariant.h"
 
@@ -210,9 +211,12 @@ CompileReply compile_variant(const CompileJob &job) {
             return reply;
         }
         try {
-            Halide::Pipeline(pipeline.outputs)
-                .compile_to({{Halide::OutputFileType::object, job.object.string()}}, pipeline.arguments(),
-                            job.symbol, target);
+            Halide::Pipeline whole(pipeline.outputs);
+            if (target.has_feature(Halide::Target::OpenCL)) {
+                whole.add_custom_lowering_pass(fuse_multiply_add());
+            }
+            whole.compile_to({{Halide::OutputFileType::object, job.object.string()}}, pipeline.arguments(),
+                             job.symbol, target);
         } catch (const Halide::CompileError &error) {
             std::vector<Diagnostic> placed = scheduled.find_faults();
             reply.diagnostics.insert(reply.diagnostics.end(), placed.begin(), placed.end());
