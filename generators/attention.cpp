@@ -32,7 +32,7 @@ public:
         FormKind::Auto,
         {{"auto", FormKind::Auto}, {"blocks", FormKind::Blocks}, {"rows", FormKind::Rows}}};
     GeneratorParam<int> block{"block", 64, 1, 4096};
-    GeneratorParam<int> block_i{"block_i", 16, 1, 4096};
+    GeneratorParam<int> block_i{"block_i", 48, 1, 4096};
     Input<Buffer<void, 4>> q{"q"};
     Input<Buffer<void, 4>> k{"k"};
     Input<Buffer<void, 4>> v{"v"};
@@ -166,15 +166,18 @@ KILN_GENERATOR(
          "- `y(c, i, head, batch)`: the output; `c` along the head, `i` over queries\n"
          "- `log_sum_exp_out(i, head, batch)`: second output with `lse`; reads `log_sum_exp`\n"
          "- `out(c, i, head, batch)`: y in float32; inlined unless placed\n"
-         "- `k_block(d, j, t, head, batch)`: keys by blocks; place it to pack or transpose them\n"
          "- `qk(j, t, i, head, batch)`: update over `rd`; key `block * t + j`\n"
          "- `s(j, t, i, head, batch)`: the score, -inf where masked; `p`: its exponential\n"
-         "- form rows (CPU): `m(i, head, batch)` and `l` with updates over `r` (`r.x` in the block, `r.y` "
-         "the "
-         "block), `o(c, i, head, batch)` with an update over `rv`\n"
-         "- form blocks (GPU): `b(t, i, head, batch)` and `sum` with updates over `rj`, `pv(c, t, i, head, "
-         "batch)` "
-         "over `rv`, the Tuple `acc(c, i, head, batch)` over `rt`\n"
+         "- `b(t, i, head, batch)` and `sum`: updates over `rj`, along the block; `pv(c, t, i, head, batch)` "
+         "over "
+         "`rv`\n"
+         "- form blocks (GPU): `k_block(d, j, t, head, batch)`, keys by blocks; the Tuple `acc(c, i, head, "
+         "batch)` over "
+         "`rt`\n"
+         "- form rows (CPU): all of these have `ib` after `i`: query `block_i * ib + i`; `q_block(d, i, ib, "
+         "head, "
+         "batch)`, "
+         "`m(i, ib, head, batch)` over `rm`, the Tuple `acc(c, i, ib, head, batch)` over `rt`\n"
          "- blocks of keys that no query of a group of `block_i` sees are skipped: split `i` by `block_i`",
      .workloads = workloads(),
      .flops = attention_flops,

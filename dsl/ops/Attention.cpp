@@ -75,7 +75,6 @@ public:
         blocks_ = (shape.keys + options.block - 1) / options.block;
         group_ = shape.heads / shape.kv_heads;
         scale_ = options.scale.defined() ? options.scale : 1.0f / sqrt(cast<float>(shape.d));
-        scores();
         options.form == Form::Blocks ? blocks() : rows();
     }
     Attention result;
@@ -126,6 +125,7 @@ private:
     }
 
     void blocks() {
+        scores();
         RDom rj(0, options_.block, "rj");
         Func &b = result.b = named("b");
         b(t, i, head, batch) = minus_inf();
@@ -159,36 +159,70 @@ private:
                a(0, i, head, batch)[1]);
     }
 
+    /// Everything between q and out has a block of queries, `i` in it and `ib` its number: extents that do not depend
+    /// on the length, and skipping that depends on `ib` alone (a condition on single queries would be solved for them).
     void rows() {
-        RDom r(0, options_.block, 0, blocks_, "r");
-        where(r, seen(r.y));
+        Expr query = ib * options_.block_i + i;
+        Func &qb = result.q_block = named("q_block");
+        qb(d, i, ib, head, batch) = q_(d, min(query, max(shape_.queries - 1, 0)), head, batch);
+
+        RDom rd(0, shape_.d, "rd");
+        Func &qk = result.qk = named("qk");
+        qk(j, t, i, ib, head, batch) = 0.0f;
+        qk(j, t, i, ib, head, batch) +=
+            f32(qb(rd, i, ib, head, batch)) * f32(k_(rd, min(key(j, t), last()), head / group_, batch));
+
+        ScoreAt place = score_at(query, key(j, t));
+        Expr score = options_.change(qk(j, t, i, ib, head, batch) * scale_, place);
+        Func &s = result.s = named("s");
+        s(j, t, i, ib, head, batch) = masked(place.j < shape_.keys && options_.mask(place), score);
+
+        RDom rj(0, options_.block, "rj");
+        Func &b = result.b = named("b");
+        b(t, i, ib, head, batch) = minus_inf();
+        b(t, i, ib, head, batch) = max(b(t, i, ib, head, batch), s(rj, t, i, ib, head, batch));
+
+        auto seen_blocks = [&](const char *name) {
+            RDom r(0, blocks_, name);
+            Expr i0 = ib * options_.block_i, j0 = r * options_.block;
+            where(r, block_may_be_seen(options_.mask, score_at(i0, 0), i0, i0 + options_.block_i - 1, j0,
+                                       j0 + options_.block - 1));
+            return r;
+        };
+        RDom rm = seen_blocks("rm");
         Func &m = result.m = named("m");
-        m(i, head, batch) = minus_inf();
-        m(i, head, batch) = max(m(i, head, batch), result.s(r.x, r.y, i, head, batch));
+        m(i, ib, head, batch) = minus_inf();
+        m(i, ib, head, batch) = max(m(i, ib, head, batch), b(rm, i, ib, head, batch));
 
         Func &p = result.p = named("p");
-        p(j, t, i, head, batch) = exp(result.s(j, t, i, head, batch) - safe(m(i, head, batch)));
+        p(j, t, i, ib, head, batch) = exp(s(j, t, i, ib, head, batch) - safe(m(i, ib, head, batch)));
 
-        Func &l = result.l = named("l");
-        l(i, head, batch) = 0.0f;
-        l(i, head, batch) += p(r.x, r.y, i, head, batch);
+        Func &sum = result.sum = named("sum");
+        sum(t, i, ib, head, batch) = 0.0f;
+        sum(t, i, ib, head, batch) += p(rj, t, i, ib, head, batch);
 
-        RDom rv(0, options_.block, 0, blocks_, "rv");
-        where(rv, seen(rv.y));
-        rv.where(key(rv.x, rv.y) < shape_.keys);
-        Func &o = result.o = named("o");
-        o(c, i, head, batch) = 0.0f;
-        o(c, i, head, batch) += p(rv.x, rv.y, i, head, batch) * value(c, key(rv.x, rv.y));
+        RDom rv(0, options_.block, "rv");
+        Func &pv = result.pv = named("pv");
+        pv(c, t, i, ib, head, batch) = 0.0f;
+        pv(c, t, i, ib, head, batch) += p(rv, t, i, ib, head, batch) * value(c, key(rv, t));
 
-        Expr total = l(i, head, batch);
-        finish(o(c, i, head, batch), total, m(i, head, batch), total);
+        RDom rt = seen_blocks("rt");
+        Func &acc = result.acc = named("acc");
+        acc(c, i, ib, head, batch) = Tuple(0.0f, 0.0f);
+        acc(c, i, ib, head, batch) = Tuple(acc(c, i, ib, head, batch)[0] + sum(rt, i, ib, head, batch),
+                                           acc(c, i, ib, head, batch)[1] + pv(c, rt, i, ib, head, batch));
+
+        Expr in = i % options_.block_i, block = i / options_.block_i;
+        Func a = acc;
+        finish(a(c, in, block, head, batch)[1], a(c, in, block, head, batch)[0], m(in, block, head, batch),
+               a(0, in, block, head, batch)[0]);
     }
 
     Func q_, k_, v_;
     AttentionShape shape_;
     AttentionOptions options_;
     Expr blocks_, group_, scale_;
-    Var d{"d"}, j{"j"}, t{"t"}, i{"i"}, c{"c"}, head{"head"}, batch{"batch"};
+    Var d{"d"}, j{"j"}, t{"t"}, i{"i"}, ib{"ib"}, c{"c"}, head{"head"}, batch{"batch"};
 };
 
 } // namespace
