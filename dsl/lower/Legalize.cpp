@@ -105,6 +105,7 @@ LegalizedPipeline legalize(const std::vector<Func> &outputs, const std::vector<P
         }
     }
     graph.rebuild_constraints();
+    graph.rename_levels();
     for (LegalizedArgument &a : out.inputs) {
         a.argument = input_argument(a.parameter, a.parameter).argument; // now with estimates
     }

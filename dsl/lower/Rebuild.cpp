@@ -265,6 +265,23 @@ void GraphRebuild::copy_constraints(const Parameter &old, Parameter now) {
     now.set_host_alignment(old.host_alignment());
 }
 
+void GraphRebuild::rename_levels() {
+    for (auto &[name, entry] : by_name_) {
+        FuncSchedule &schedule = entry.after.schedule();
+        for (LoopLevel *level :
+             {&schedule.compute_level(), &schedule.store_level(), &schedule.hoist_storage_level()}) {
+            level->lock();
+            if (level->is_inlined() || level->is_root()) {
+                continue;
+            }
+            auto at = by_name_.find(base_name(level->func()));
+            if (at != by_name_.end()) {
+                *level = LoopLevel(at->second.after, level->var(), level->get_stage_index());
+            }
+        }
+    }
+}
+
 ReductionDomain GraphRebuild::rebuild(const ReductionDomain &old) {
     if (auto it = domains_.find(old); it != domains_.end()) {
         return it->second;

@@ -25,6 +25,8 @@ public:
     Halide::Parameter rebuild(const Halide::Parameter &old);
     /// Constraints may name any other parameter, outputs too: they are copied when all of them exist.
     void rebuild_constraints();
+    /// Levels of schedules set in C++ name Funcs, whose names may have lost a `$1`: call this last.
+    void rename_levels();
 
     /// Every new Function by name, with the old one beside it.
     struct Entry {
