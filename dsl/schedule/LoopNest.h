@@ -30,7 +30,8 @@ struct Loop {
     std::string extent_text;       ///< otherwise what it is: `ceil(extent(x) / 8)`
     Span made_by;                  ///< the directive that made the loop; line 0: the algorithm
     Span kind_by;                  ///< the directive that gave its kind; line 0: none
-    bool kind_inherited = false;   ///< a split of a marked loop marks both parts, until they get marks of their own
+    bool kind_inherited =
+        false; ///< a split of a marked loop marks both parts, until they get marks of their own
 };
 
 /// One change of a stage's loops.
