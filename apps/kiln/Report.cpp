@@ -45,9 +45,9 @@ int exit_code_of(const std::vector<Diagnostic> &diagnostics) {
             wanted = exit_unavailable;
         } else if (d.code >= "K0701" && d.code <= "K0703") {
             wanted = exit_internal;
-        } else if (d.code >= "K0920" && d.code <= "K0929") {
+        } else if (d.code.rfind("K092", 0) == 0) {
             wanted = exit_usage;
-        } else if (d.code >= "K0940" && d.code <= "K0949") {
+        } else if (d.code.rfind("K094", 0) == 0) {
             wanted = exit_internal;
         }
         code = std::max(code, wanted);

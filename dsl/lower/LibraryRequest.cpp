@@ -14,7 +14,7 @@ namespace {
 
 [[noreturn]] void malformed(const std::filesystem::path &file, const std::string &why) {
     Diagnostic d;
-    d.code = "K0715";
+    d.code = "K0716";
     d.message = fmt::format("`{}` is no request for a library: {}", file.string(), why);
     d.helps = {"kiln_add_kernels writes such files; configure the project again"};
     throw Error(std::move(d));

@@ -11,7 +11,7 @@ namespace kiln {
 
 /// {"generator", "name", "output_dir", "targets": [text], "schedules": ["default" or a file], "params": ["key=value"],
 /// "loads": [file]}. Each target takes the first file with a schedule for it, or the default one where "default" comes
-/// first. Throws Error: K0711 no schedule for a target, K0715 not such a file, K0930… a schedule that cannot be read.
+/// first. Throws Error: K0711 no schedule for a target, K0716 not such a file, K0930… a schedule that cannot be read.
 BuildRequest read_library_request(const std::filesystem::path &file);
 
 /// The variant of `generator` for `target` by the first of `schedules` that has one for it; "default" always has.

@@ -185,7 +185,9 @@ std::string write_all_json(const std::function<nlohmann::json()> &work, int &exi
     } catch (const std::bad_alloc &) {
         exit_status = status_out_of_memory;
     } catch (const std::exception &error) {
-        document["exception"] = error.what();
+        std::string text = error.what();
+        text.erase(text.find_last_not_of('\n') + 1); // Halide ends its messages with one
+        document["exception"] = text;
     } catch (...) {
         document["exception"] = "an exception of unknown type";
     }

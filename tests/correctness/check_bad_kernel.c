@@ -24,7 +24,8 @@ enum {
     ABORT,
     STATUS,
     SLIGHTLY,
-    NAN_EATER
+    NAN_EATER,
+    UNSUPPORTED
 };
 
 static const kiln_entry_dimension free_dimension = {KILN_FREE, KILN_FREE, KILN_FREE};
@@ -70,7 +71,7 @@ int NAME(_argv)(const kiln_call *call, void **args) {
     if (KILN_FAULT == ABORT) {
         abort();
     }
-    return KILN_FAULT == STATUS ? KILN_DEVICE_ERROR : KILN_OK;
+    return KILN_FAULT == STATUS ? KILN_DEVICE_ERROR : KILN_FAULT == UNSUPPORTED ? KILN_UNSUPPORTED : KILN_OK;
 }
 
 int NAME(_prepare)(const kiln_call *call) {

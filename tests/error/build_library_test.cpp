@@ -254,7 +254,7 @@ TEST_F(BuildErrors, RequestFile) {
         return std::string("no fault");
     };
     EXPECT_EQ(fault("not json"),
-              fmt::format("error[K0715]: `{}` is no request for a library: it is not JSON\n"
+              fmt::format("error[K0716]: `{}` is no request for a library: it is not JSON\n"
                           "   = help: kiln_add_kernels writes such files; configure the project "
                           "again\n\n1 error, 0 warnings\n",
                           file.string()));
