@@ -58,17 +58,17 @@ TEST(Target, K0901UnknownBackend) {
     EXPECT_EQ(error_text("cud sm_90a"), "error[K0901]: unknown backend `cud`\n"
                                         "   = note: backends are `cpu`, `cuda`, `opencl`\n"
                                         "   = help: did you mean `cuda`?\n");
-    EXPECT_EQ(error_text(""), "error[K0901]: unknown backend ``\n"
-                              "   = note: backends are `cpu`, `cuda`, `opencl`\n"
-                              "   = help: write a backend and at most one feature: `cpu avx2`, `cuda sm_90a`, "
-                              "`opencl`\n");
+    EXPECT_EQ(error_text(""),
+              "error[K0901]: unknown backend ``\n"
+              "   = note: backends are `cpu`, `cuda`, `opencl`\n"
+              "   = help: write a backend and at most one feature: `cpu avx2`, `cuda sm_90a`, "
+              "`opencl`\n");
 }
 
 TEST(Target, K0902UnknownFeature) {
-    EXPECT_EQ(error_text("cpu avx3"),
-              "error[K0902]: unknown feature `avx3` of backend `cpu`\n"
-              "   = note: its features are `sse41`, `avx2`, `avx512`, `avx512_bf16`\n"
-              "   = help: did you mean `avx2`?\n");
+    EXPECT_EQ(error_text("cpu avx3"), "error[K0902]: unknown feature `avx3` of backend `cpu`\n"
+                                      "   = note: its features are `sse41`, `avx2`, `avx512`, `avx512_bf16`\n"
+                                      "   = help: did you mean `avx2`?\n");
     EXPECT_EQ(error_text("opencl fp16"), "error[K0902]: unknown feature `fp16` of backend `opencl`\n"
                                          "   = help: `opencl` has no features: write `opencl`\n");
     EXPECT_EQ(error_text("cpu avx2 avx512"),

@@ -16,23 +16,57 @@ static _Thread_local void *stack[16];
 static _Thread_local int depth;
 static char primary[8];
 
-int cuInit(unsigned flags) { return fake_cuda.init_error; }
-int cuDriverGetVersion(int *version) { *version = fake_cuda.driver_version; return 0; }
-int cuDeviceGetCount(int *count) { *count = fake_cuda.device_count; return 0; }
-int cuDeviceGet(int *device, int ordinal) { *device = ordinal; return ordinal < fake_cuda.device_count ? 0 : 101; }
-int cuDeviceGetName(char *name, int size, int device) { strncpy(name, "Fake GPU", (size_t)size); return 0; }
-int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = (size_t)1 << 33; return 0; }
-int cuDeviceTotalMem(size_t *bytes, int device) { return cuDeviceTotalMem_v2(bytes, device); }
+int cuInit(unsigned flags) {
+    return fake_cuda.init_error;
+}
+int cuDriverGetVersion(int *version) {
+    *version = fake_cuda.driver_version;
+    return 0;
+}
+int cuDeviceGetCount(int *count) {
+    *count = fake_cuda.device_count;
+    return 0;
+}
+int cuDeviceGet(int *device, int ordinal) {
+    *device = ordinal;
+    return ordinal < fake_cuda.device_count ? 0 : 101;
+}
+int cuDeviceGetName(char *name, int size, int device) {
+    strncpy(name, "Fake GPU", (size_t)size);
+    return 0;
+}
+int cuDeviceTotalMem_v2(size_t *bytes, int device) {
+    *bytes = (size_t)1 << 33;
+    return 0;
+}
+int cuDeviceTotalMem(size_t *bytes, int device) {
+    return cuDeviceTotalMem_v2(bytes, device);
+}
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
     *value = attribute == 75 ? fake_cuda.capability / 10 : attribute == 76 ? fake_cuda.capability % 10 : 1;
     return 0;
 }
-int cuDevicePrimaryCtxRetain(void **context, int device) { *context = &primary[device]; return 0; }
-int cuDevicePrimaryCtxRelease_v2(int device) { return 0; }
-int cuCtxCreate_v2(void **context, unsigned flags, int device) { *context = malloc(1); return 0; }
-int cuCtxDestroy_v2(void *context) { return 0; }
-int cuProfilerStop(void) { return 0; }
-int cuCtxGetApiVersion(void *context, unsigned *version) { *version = 12000; return 0; }
+int cuDevicePrimaryCtxRetain(void **context, int device) {
+    *context = &primary[device];
+    return 0;
+}
+int cuDevicePrimaryCtxRelease_v2(int device) {
+    return 0;
+}
+int cuCtxCreate_v2(void **context, unsigned flags, int device) {
+    *context = malloc(1);
+    return 0;
+}
+int cuCtxDestroy_v2(void *context) {
+    return 0;
+}
+int cuProfilerStop(void) {
+    return 0;
+}
+int cuCtxGetApiVersion(void *context, unsigned *version) {
+    *version = 12000;
+    return 0;
+}
 int cuCtxPushCurrent_v2(void *context) {
     if (!context) {
         return 201;
@@ -40,25 +74,51 @@ int cuCtxPushCurrent_v2(void *context) {
     stack[depth++] = context;
     return 0;
 }
-int cuCtxPopCurrent_v2(void **context) { *context = stack[--depth]; return 0; }
-int cuCtxGetDevice(int *device) { *device = 0; return depth > 0 ? 0 : 201; }
-int cuCtxSynchronize(void) { return 0; }
-int cuStreamGetCtx(void *stream, void **context) { *context = stream; return 0; }
-int cuStreamSynchronize(void *stream) { return 0; }
+int cuCtxPopCurrent_v2(void **context) {
+    *context = stack[--depth];
+    return 0;
+}
+int cuCtxGetDevice(int *device) {
+    *device = 0;
+    return depth > 0 ? 0 : 201;
+}
+int cuCtxSynchronize(void) {
+    return 0;
+}
+int cuStreamGetCtx(void *stream, void **context) {
+    *context = stream;
+    return 0;
+}
+int cuStreamSynchronize(void *stream) {
+    return 0;
+}
 int cuModuleLoadDataEx(void **module, const void *image, unsigned n, void *options, void *values) {
     __atomic_add_fetch(&fake_cuda.loads, 1, __ATOMIC_SEQ_CST);
     *module = malloc(1);
     return fake_cuda.load_error;
 }
-int cuModuleLoadData(void **module, const void *image) { return cuModuleLoadDataEx(module, image, 0, 0, 0); }
-int cuModuleUnload(void *module) { fake_cuda.unloads++; free(module); return 0; }
-int cuModuleGetFunction(void **function, void *module, const char *name) { *function = module; return 0; }
+int cuModuleLoadData(void **module, const void *image) {
+    return cuModuleLoadDataEx(module, image, 0, 0, 0);
+}
+int cuModuleUnload(void *module) {
+    fake_cuda.unloads++;
+    free(module);
+    return 0;
+}
+int cuModuleGetFunction(void **function, void *module, const char *name) {
+    *function = module;
+    return 0;
+}
 int cuMemAlloc_v2(uint64_t *pointer, size_t bytes) {
     __atomic_add_fetch(&fake_cuda.allocs, 1, __ATOMIC_SEQ_CST);
     *pointer = (uint64_t)malloc(bytes);
     return fake_cuda.alloc_error;
 }
-int cuMemFree_v2(uint64_t pointer) { fake_cuda.frees++; free((void *)pointer); return 0; }
+int cuMemFree_v2(uint64_t pointer) {
+    fake_cuda.frees++;
+    free((void *)pointer);
+    return 0;
+}
 int cuMemAllocAsync(uint64_t *pointer, size_t bytes, void *stream) {
     __atomic_add_fetch(&fake_cuda.async_allocs, 1, __ATOMIC_SEQ_CST);
     fake_cuda.alloc_stream = stream;
@@ -70,20 +130,41 @@ int cuMemFreeAsync(uint64_t pointer, void *stream) {
     free((void *)pointer);
     return 0;
 }
-int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t n) { memcpy((void *)to, from, n); return 0; }
-int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t n) { memcpy(to, (void *)from, n); return 0; }
-int cuMemcpyDtoD_v2(uint64_t to, uint64_t from, size_t n) { memcpy((void *)to, (void *)from, n); return 0; }
-int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, void *s) { return cuMemcpyHtoD_v2(to, from, n); }
-int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n, void *s) { return cuMemcpyDtoH_v2(to, from, n); }
-int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, void *s) { return cuMemcpyDtoD_v2(to, from, n); }
-int cuMemcpy3D_v2(const void *copy) { return 1; }
-int cuPointerGetAttribute(void *value, int attribute, uint64_t pointer) { return 1; }
-int cuGetErrorName(int error, const char **name) {
-    *name = error == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : error == 100 ? "CUDA_ERROR_NO_DEVICE" : "CUDA_ERROR_UNKNOWN";
+int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t n) {
+    memcpy((void *)to, from, n);
     return 0;
 }
-int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                   unsigned shared, void *stream, void **arguments, void **extra) {
+int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t n) {
+    memcpy(to, (void *)from, n);
+    return 0;
+}
+int cuMemcpyDtoD_v2(uint64_t to, uint64_t from, size_t n) {
+    memcpy((void *)to, (void *)from, n);
+    return 0;
+}
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, void *s) {
+    return cuMemcpyHtoD_v2(to, from, n);
+}
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n, void *s) {
+    return cuMemcpyDtoH_v2(to, from, n);
+}
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, void *s) {
+    return cuMemcpyDtoD_v2(to, from, n);
+}
+int cuMemcpy3D_v2(const void *copy) {
+    return 1;
+}
+int cuPointerGetAttribute(void *value, int attribute, uint64_t pointer) {
+    return 1;
+}
+int cuGetErrorName(int error, const char **name) {
+    *name = error == 2     ? "CUDA_ERROR_OUT_OF_MEMORY"
+            : error == 100 ? "CUDA_ERROR_NO_DEVICE"
+                           : "CUDA_ERROR_UNKNOWN";
+    return 0;
+}
+int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                   unsigned bz, unsigned shared, void *stream, void **arguments, void **extra) {
     __atomic_add_fetch(&fake_cuda.launches, 1, __ATOMIC_SEQ_CST);
     fake_cuda.launch_stream = stream;
     fake_cuda.launch_context = depth > 0 ? stack[depth - 1] : NULL;

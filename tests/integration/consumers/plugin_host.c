@@ -3,7 +3,8 @@
 
 int main(int argc, char **argv) {
     for (int round = 0; argc > 1 && round < 3; round++) {
-        void *first = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL), *second = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+        void *first = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL),
+             *second = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
         if (!first || !second) {
             fprintf(stderr, "%s\n", dlerror());
             return 1;

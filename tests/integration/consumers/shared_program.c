@@ -14,7 +14,8 @@ int main(void) {
         return 1;
     }
     if (right_run(x, x + 4, 5) != KILN_INVALID_ARGUMENT ||
-        strcmp(kiln_last_message(), "right: output `y` shares memory with input `x`, they must be apart") != 0) {
+        strcmp(kiln_last_message(), "right: output `y` shares memory with input `x`, they must be apart") !=
+            0) {
         fprintf(stderr, "%s\n", kiln_last_message());
         return 1;
     }
