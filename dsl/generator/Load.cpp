@@ -63,8 +63,10 @@ std::vector<std::string> probe(const fs::path &path) {
                 open_object(path);
                 return GeneratorRegistry::enumerate();
             } catch (const Halide::Error &error) {
-                throw Error(fault(
-                    "K1014", fmt::format("`{}` fails while it is loaded: {}", path.string(), error.what())));
+                std::string why = error.what();
+                why.erase(why.find_last_not_of('\n') + 1);
+                throw Error(
+                    fault("K1014", fmt::format("`{}` fails while it is loaded: {}", path.string(), why)));
             }
         });
     } catch (Error &error) {
