@@ -6,8 +6,10 @@
 #   Kiln::kiln            what a shared object with generators links (C++20)
 #   Kiln::kiln_program    the command line
 #   kiln_add_kernels()    see KilnKernels.cmake
+#   KILN_SCHEDULES        the folder of Kiln's own schedules
 get_filename_component(KILN_ROOT "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 set(KILN_BUILD_TOOL "${KILN_ROOT}/bin/kiln-build")
+set(KILN_SCHEDULES "${KILN_ROOT}/share/kiln/schedules")
 
 # In a build tree: where the sources and Halide's headers are.
 set(KILN_DSL_INCLUDE "${KILN_ROOT}/include")

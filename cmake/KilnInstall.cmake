@@ -15,6 +15,7 @@ string(REGEX REPLACE "^\\$<BUILD_INTERFACE:(.*)>$" "\\1" halide_include "${halid
 file(GENERATE OUTPUT ${package}/KilnBuildTree.cmake CONTENT
 "# Only in a build tree: not installed.
 set(KILN_DSL_INCLUDE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/include ${PROJECT_BINARY_DIR}/include/kiln ${halide_include})
+set(KILN_SCHEDULES ${PROJECT_SOURCE_DIR}/schedules)
 set(KILN_HALIDE_LIBRARY $<TARGET_FILE:Halide::Halide>)
 ")
 
@@ -36,4 +37,5 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/dsl DESTINATION include FILES_MATCHING P
         PATTERN runtime EXCLUDE)
 install(FILES ${package}/KilnConfig.cmake ${package}/KilnConfigVersion.cmake ${package}/KilnKernels.cmake
         DESTINATION lib/cmake/Kiln)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/schedules DESTINATION share/kiln)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/THIRD_PARTY.md DESTINATION share/doc/kiln)

@@ -1,10 +1,13 @@
 # kiln_add_kernels(TARGET GENERATOR name
 #                  TARGETS "cpu avx2" cpu cuda …     variants behind one name, in order of preference
-#                  [SCHEDULE default | file…]        the first file with a schedule for the target; `default` ends the list
+#                  [SCHEDULE default | file… | folder]  the first with a schedule for the target; `default` ends the list
 #                  [PARAMS key=value…]               generator parameters
 #                  [LOAD library…]                   shared objects with generators: files or CMake targets
 #                  [NAME name]                       the C function; TARGET otherwise
 #                  [RUNTIME static|shared|none])     what TARGET links beside the kernel; static
+#
+# A folder of schedules holds GENERATOR/TARGET.sched, and in variants.txt which others serve some calls; Kiln's own are in
+# KILN_SCHEDULES.
 #
 # TARGET becomes a library to link: it brings NAME.h (and kiln.h), the kernel and the runtime. Call it again with the
 # same TARGET for more kernels. The kernel is built again when a schedule, an object with generators or Kiln changes.
@@ -36,7 +39,12 @@ function(kiln_add_kernels target)
   foreach(schedule ${ARG_SCHEDULE})
     if(NOT schedule STREQUAL "default")
       get_filename_component(schedule ${schedule} ABSOLUTE)
-      list(APPEND depends ${schedule})
+      if(IS_DIRECTORY ${schedule})
+        file(GLOB files CONFIGURE_DEPENDS ${schedule}/variants.txt ${schedule}/${ARG_GENERATOR}/*.sched)
+        list(APPEND depends ${files})
+      else()
+        list(APPEND depends ${schedule})
+      endif()
     endif()
     list(APPEND schedules ${schedule})
   endforeach()

@@ -1,6 +1,7 @@
 #include "apps/kiln/Variants.h"
 
 #include "apps/kiln/ScheduleFile.h"
+#include "dsl/lower/Condition.h"
 #include "dsl/schedule/TargetPattern.h"
 #include "dsl/support/Files.h"
 
@@ -29,60 +30,7 @@ struct Draft {
     throw Error(std::move(d));
 }
 
-/// `x.extent(0)`: the buffer's name into `buffer`, the number into `number`.
-bool is_method(const Node &node, const char *method, std::string &buffer, int64_t &number) {
-    if (node.kind != Node::Kind::Call || !node.is_method || node.text != method || node.args.size() != 2 ||
-        node.args[0].kind != Node::Kind::Name || node.args[1].kind != Node::Kind::Int) {
-        return false;
-    }
-    buffer = node.args[0].text;
-    number = node.args[1].int_value;
-    return true;
-}
-
-bool is_int(const Node &node, int64_t &value) {
-    value = node.int_value;
-    return node.kind == Node::Kind::Int;
-}
-
 } // namespace
-
-VariantCondition parse_condition(const std::string &text) {
-    using What = VariantCondition::What;
-    std::vector<Diagnostic> ignored;
-    std::optional<Node> node = parse_expression(text, ignored);
-    if (!node) {
-        wrong_condition(text);
-    }
-    VariantCondition condition;
-    int64_t number = 0, zero = 0;
-    if (is_method(*node, "aligned", condition.argument, number)) {
-        condition.what = What::AlignedTo;
-        condition.value = number;
-        return condition;
-    }
-    if (node->kind != Node::Kind::Binary || node->args.size() != 2) {
-        wrong_condition(text);
-    }
-    const Node &left = node->args[0], &right = node->args[1];
-    if ((node->text == ">=" || node->text == "<=") && is_method(left, "extent", condition.argument, number) &&
-        is_int(right, condition.value)) {
-        condition.what = node->text == ">=" ? What::ExtentAtLeast : What::ExtentAtMost;
-    } else if (node->text == "==" && is_int(right, zero) && zero == 0 && left.kind == Node::Kind::Binary &&
-               left.text == "%" && is_int(left.args[1], condition.value)) {
-        if (is_method(left.args[0], "extent", condition.argument, number)) {
-            condition.what = What::ExtentMultipleOf;
-        } else if (is_method(left.args[0], "stride", condition.argument, number)) {
-            condition.what = What::StrideMultipleOf;
-        } else {
-            wrong_condition(text);
-        }
-    } else {
-        wrong_condition(text);
-    }
-    condition.dimension = static_cast<int>(number);
-    return condition;
-}
 
 void VariantOptions::define(CLI::App &app, bool several) {
     const char *again = several ? "; may be repeated" : "";
@@ -137,7 +85,11 @@ std::vector<VariantRequest> VariantOptions::requests(const CLI::App &app,
         } else if (option == knob_option_) {
             last.knobs.push_back(value);
         } else {
-            last.conditions.push_back(parse_condition(value));
+            std::optional<VariantCondition> condition = parse_condition(value);
+            if (!condition) {
+                wrong_condition(value);
+            }
+            last.conditions.push_back(*condition);
         }
     }
     std::vector<VariantRequest> out;

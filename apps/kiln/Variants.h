@@ -30,8 +30,4 @@ private:
                 *when_option_ = nullptr;
 };
 
-/// `x.extent(0) >= 64`, `x.extent(0) <= 8`, `x.extent(0) % 16 == 0`, `x.stride(1) % 4 == 0`, `x.aligned(16)`. Throws
-/// Error K0923.
-VariantCondition parse_condition(const std::string &text);
-
 } // namespace kiln::cli

@@ -9,13 +9,15 @@
 
 namespace kiln {
 
-/// {"generator", "name", "output_dir", "targets": [text], "schedules": ["default" or a file], "params": ["key=value"],
-/// "loads": [file]}. Each target takes the first file with a schedule for it, or the default one where "default" comes
-/// first. Throws Error: K0711 no schedule for a target, K0716 not such a file, K0930… a schedule that cannot be read.
+/// {"generator", "name", "output_dir", "targets": [text], "schedules": ["default", a file or a folder], "params":
+/// ["key=value"], "loads": [file]}. Throws Error: K0711 no schedule for a target, K0716 not such a file, K0717 a line of
+/// variants.txt that says nothing, K0930… a schedule that cannot be read.
 BuildRequest read_library_request(const std::filesystem::path &file);
 
-/// The variant of `generator` for `target` by the first of `schedules` that has one for it; "default" always has.
-VariantRequest choose_schedule(const std::string &generator, const Target &target,
-                               const std::vector<std::string> &schedules);
+/// The variants of `generator` for `target`: by the first of `schedules` that is a file with a schedule for it, a folder
+/// that has one, or "default", which always has. A folder holds variants.txt, whose lines `GENERATOR TARGET SCHEDULE
+/// CONDITION` say which schedules a call tries first and when, and GENERATOR/TARGET.sched, which comes after these.
+std::vector<VariantRequest> choose_schedules(const std::string &generator, const Target &target,
+                                             const std::vector<std::string> &schedules);
 
 } // namespace kiln

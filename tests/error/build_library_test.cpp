@@ -260,6 +260,42 @@ TEST_F(BuildErrors, RequestFile) {
                           file.string()));
 }
 
+TEST_F(BuildErrors, FolderOfSchedules) {
+    fs::create_directories(folder.path() / "gemm");
+    std::ofstream(folder.path() / "gemm" / "cpu_avx2.sched") << "schedule all { op gemm target cpu avx2 }";
+    std::ofstream(folder.path() / "gemm" / "rows.sched") << "schedule rows { op gemm target cpu avx2 }";
+    std::ofstream(folder.path() / "variants.txt")
+        << "# first\n\ngemm cpu_avx2 rows x.extent(1) <= 32 # few\n";
+    std::vector<std::string> list = {folder.path().string()};
+    std::vector<VariantRequest> chosen = choose_schedules("gemm", Target::parse("cpu avx2"), list);
+    ASSERT_EQ(chosen.size(), 2u);
+    EXPECT_EQ(fs::path(chosen[0].schedule_file).stem(), "rows");
+    EXPECT_EQ(chosen[0].conditions.size(), 1u);
+    EXPECT_EQ(fs::path(chosen[1].schedule_file).stem(), "cpu_avx2");
+    EXPECT_TRUE(chosen[1].conditions.empty());
+    auto fault = [&](const char *target) {
+        try {
+            choose_schedules("gemm", Target::parse(target), list);
+        } catch (const Error &error) {
+            return render_all(error.diagnostics, "");
+        }
+        return std::string("no fault");
+    };
+    EXPECT_EQ(
+        fault("opencl"),
+        fmt::format("error[K0711]: no schedule for `gemm` on `opencl`\n  --> {0}\n   = note: there is no "
+                    "`{0}/gemm/opencl.sched`\n   = help: add a file with one, or `default` at the end of the "
+                    "list\n\n1 error, 0 warnings\n",
+                    folder.path().string()));
+    std::ofstream(folder.path() / "variants.txt") << "gemm cpu_avx2 rows\n";
+    EXPECT_EQ(
+        fault("opencl"),
+        fmt::format("error[K0717]: `gemm cpu_avx2 rows` is no variant of a generator\n --> "
+                    "{}/variants.txt:1:1\n  = help: write `GENERATOR TARGET SCHEDULE CONDITION`, such as "
+                    "`gemm cpu_avx2 few_rows x.extent(1) <= 32`\n\n1 error, 0 warnings\n",
+                    folder.path().string()));
+}
+
 TEST_F(BuildErrors, LoadLibrary) {
     try {
         LoadedLibrary lib(folder.path() / "none.a");
