@@ -1,5 +1,6 @@
 #include "dsl/check/Program.h"
 
+#include "dsl/lower/ErfPattern.h"
 #include "dsl/support/Diagnostic.h"
 
 #include <fmt/format.h>
@@ -145,7 +146,18 @@ private:
     void visit(const StringImm *) override { refuse("a string", "it has no number"); }
     void visit(const Add *e) override { binary(Op::Add, e); }
     void visit(const Sub *e) override { binary(Op::Sub, e); }
-    void visit(const Mul *e) override { binary(Op::Mul, e); }
+    void visit(const Mul *e) override {
+        Expr x = erf_argument(e);
+        if (!x.defined()) {
+            binary(Op::Mul, e);
+            return;
+        }
+        ExprNode n = node(Op::Function, e->type);
+        n.args = {compile(x)};
+        n.operand_type = e->type;
+        n.name = "erf";
+        emit(std::move(n));
+    }
     void visit(const Div *e) override { binary(Op::Div, e); }
     void visit(const Mod *e) override { binary(Op::Mod, e); }
     void visit(const Min *e) override { extremum(Op::Min, e); }
@@ -416,7 +428,8 @@ Program compile_program(const std::vector<Expr> &roots, const std::vector<std::s
     Program program;
     Compiler compiler(program, vars, rvars, self);
     for (const Expr &root : roots) {
-        program.roots.push_back(compiler.compile(root));
+        // Lets hide erf; a shared subexpression is compiled once all the same.
+        program.roots.push_back(compiler.compile(substitute_in_all_lets(root)));
     }
     return program;
 }

@@ -1,5 +1,7 @@
 #include "dsl/lower/LegalizeMath.h"
 
+#include "dsl/lower/ErfPattern.h"
+
 #include <cmath>
 #include <limits>
 
@@ -128,8 +130,7 @@ private:
 class LegalizeMath : public IRGraphMutator {
 public:
     LegalizeMath(const Function &in_update_of, const Halide::Target &target)
-        : in_update_of_(in_update_of), cpu_(!target.has_gpu_feature()),
-          erf_pattern_(substitute_in_all_lets(Halide::erf(Variable::make(Float(32), "w")))) {}
+        : in_update_of_(in_update_of), cpu_(!target.has_gpu_feature()) {}
 
 protected:
     using IRGraphMutator::visit;
@@ -163,11 +164,8 @@ protected:
     }
 
     Expr visit(const Mul *op) override {
-        // Halide::erf is no call but this expression.
-        std::map<std::string, Expr> bound;
-        if (op->type == Float(32) && op->a.as<Select>() && op->b.as<Select>() &&
-            expr_match(erf_pattern_, op, bound)) {
-            return any_erf(mutate(bound.at("w")));
+        if (Expr x = erf_argument(op); x.defined()) {
+            return any_erf(mutate(x));
         }
         return IRGraphMutator::visit(op);
     }
@@ -212,7 +210,6 @@ private:
 
     Function in_update_of_;
     bool cpu_;
-    Expr erf_pattern_;
 };
 
 } // namespace

@@ -81,7 +81,11 @@ public:
 
 private:
     Func named(const std::string &name) { return Func(options_.prefix + name); }
-    Expr last() { return max(shape_.keys - 1, 0); }
+    /// `key`, or the last one: keys past the end are masked, but a tail may read them. The promise tells bounds
+    /// inference that without any key nothing is read at all.
+    Expr readable(Expr key) {
+        return unsafe_promise_clamped(min(key, max(shape_.keys - 1, 0)), 0, shape_.keys - 1);
+    }
     Expr key(Expr in_block, Expr block) { return block * options_.block + in_block; }
     ScoreAt score_at(Expr query, Expr key) { return {query, key, head, batch, shape_.queries, shape_.keys}; }
 
@@ -100,7 +104,7 @@ private:
     void scores() {
         // Keys past the end repeat the last one: their scores are masked. (Not a select: see masked().)
         Func &kb = result.k_block = named("k_block");
-        kb(d, j, t, head, batch) = k_(d, min(key(j, t), last()), head, batch);
+        kb(d, j, t, head, batch) = k_(d, readable(key(j, t)), head, batch);
 
         RDom rd(0, shape_.d, "rd");
         Func &qk = result.qk = named("qk");
@@ -114,7 +118,7 @@ private:
     }
 
     /// The reduction over keys ends at the last one; Halide's bounds inference sees that only with min.
-    Expr value(Expr c, Expr key) { return f32(v_(c, min(key, last()), head / group_, batch)); }
+    Expr value(Expr c, Expr key) { return f32(v_(c, readable(key), head / group_, batch)); }
 
     void finish(Expr o, Expr l_out, Expr m, Expr l) {
         result.out = named("out");
@@ -170,7 +174,7 @@ private:
         Func &qk = result.qk = named("qk");
         qk(j, t, i, ib, head, batch) = 0.0f;
         qk(j, t, i, ib, head, batch) +=
-            f32(qb(rd, i, ib, head, batch)) * f32(k_(rd, min(key(j, t), last()), head / group_, batch));
+            f32(qb(rd, i, ib, head, batch)) * f32(k_(rd, readable(key(j, t)), head / group_, batch));
 
         ScoreAt place = score_at(query, key(j, t));
         Expr score = options_.change(qk(j, t, i, ib, head, batch) * scale_, place);
