@@ -41,15 +41,14 @@ class KernelError(RuntimeError):
     pass
 
 
-def build(kiln, generator, target, folder, params=None, schedule=None, runtime=None, compiler="cc"):
-    """Builds NAME.a and links it with the runtime to NAME.so in `folder`; returns that path."""
+def build(kiln, generator, variants, folder, params=None, runtime=None, compiler="cc"):
+    """Builds NAME.a and links it with the runtime to NAME.so in `folder`; returns that path. `variants`: the options of
+    `kiln build` that name targets and schedules (schedules.options)."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    command = [str(kiln), "build", generator, "--target", target, "-o", str(folder), "--quiet"]
+    command = [str(kiln), "build", generator, *variants, "-o", str(folder), "--quiet"]
     for name, value in (params or {}).items():
         command += ["--param", f"{name}={value}"]
-    if schedule:
-        command += ["--schedule", str(schedule)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise KernelError(done.stderr.strip() or done.stdout.strip())

@@ -3,6 +3,7 @@
 docs/results/*.json.
 
 usage: run.py cpu|cuda|opencl [--kiln PATH] [--out FILE] [--only TEXT] [--seconds S] [--threads N,N] [--target T]
+              [--schedules FOLDER]
 
 CPU rivals: OpenBLAS (CBLAS through ctypes), PyTorch eager, compiled and its attention (with oneDNN), a plain copy. CUDA:
 PyTorch (cuBLASLt, its fused attention, torch.compile) and the device's copy. OpenCL: CLBlast. Rivals' thread pools are
@@ -30,6 +31,7 @@ import torch  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import kernel as kernels  # noqa: E402
+import schedules  # noqa: E402
 import timing  # noqa: E402
 import works  # noqa: E402
 
@@ -117,7 +119,8 @@ class Session:
         key = (work.generator, tuple(sorted(work.params.items())), threads)
         if key not in self.built:
             folder = pathlib.Path(self.folder.name) / str(len(self.built))
-            shared = kernels.build(self.arguments.kiln, work.generator, self.arguments.target, folder, work.params)
+            variants = schedules.options(self.arguments.schedules, work.generator, self.arguments.target)
+            shared = kernels.build(self.arguments.kiln, work.generator, variants, folder, work.params)
             self.built[key] = kernels.Kernel(shared, threads)
         return self.built[key]
 
@@ -164,6 +167,15 @@ class Session:
                   flush=True)
 
 
+def driver():
+    """Of the GPU, or the kernel of the operating system."""
+    try:
+        return subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True,
+                              text=True, check=True).stdout.split()[0]
+    except (OSError, IndexError, subprocess.CalledProcessError):
+        return platform.release()
+
+
 def write(path, session):
     """Whole or not at all."""
     arguments = session.arguments
@@ -171,8 +183,8 @@ def write(path, session):
         (l.split(":", 1)[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
     version = subprocess.run([arguments.kiln, "--version"], capture_output=True, text=True).stdout.strip()
     document = {
-        "device": name, "driver": str(torch.version.cuda) if session.device == "cuda" else platform.release(),
-        "versions": {"kiln": version, "torch": torch.__version__, "python": platform.python_version(),
+        "device": name, "driver": driver() if session.backend != "cpu" else platform.release(),
+        "versions": {"kiln": version, "torch": torch.__version__, "cuda": torch.version.cuda, "python": platform.python_version(),
                      "openblas": session.openblas is not None},
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "command": "bench/run.py " + " ".join(sys.argv[1:]), "rows": session.rows}
@@ -192,6 +204,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--target")
+    parser.add_argument("--schedules", default=str(ROOT / "schedules"), help="the folder of schedules by generator")
     arguments = parser.parse_args()
     features = open("/proc/cpuinfo").read() if os.path.exists("/proc/cpuinfo") else ""
     arguments.target = arguments.target or {"cuda": "cuda", "opencl": "opencl"}.get(
@@ -202,6 +215,7 @@ def main():
         return clblast.main(arguments)
     session = Session(arguments)
     failed = 0
+    out = arguments.out or ROOT / "docs" / "results" / f"{arguments.backend}_{platform.node()}.json"
     for threads in [int(t) for t in arguments.threads.split(",")] if arguments.backend == "cpu" else [0]:
         for make in cpu_works() if arguments.backend == "cpu" else cuda_works():
             try:
@@ -209,8 +223,7 @@ def main():
             except kernels.KernelError as error:
                 failed += 1
                 print(f"  failed: {error}", file=sys.stderr)
-    out = arguments.out or ROOT / "docs" / "results" / f"{arguments.backend}_{platform.node()}.json"
-    write(out, session)
+            write(out, session)  # after each work, so that an interrupt loses one at most
     print(out)
     return 1 if failed else 0
 

@@ -32,9 +32,8 @@ bundle_kernel() {
     done
     target=${targets%%,*}
     name+=_${target%%-*}
-    for target in ${targets//,/ }; do
-        arguments+=(--target "$target")
-    done
+    # shellcheck disable=SC2086 # one word a target
+    mapfile -t arguments < <("$KILN_PY/bin/python" bench/schedules.py schedules "$generator" ${targets//,/ })
     quietly "$KILN_LOG/bundle-$name.log" build/bin/kiln build "$generator" "${arguments[@]}" "${params[@]}" \
         --name "$name" -o "$folder/build"
     gcc -shared -o "$folder/$name.so" -Wl,--whole-archive "$folder/build/$name.a" -Wl,--no-whole-archive \
@@ -91,6 +90,7 @@ make_bundle() {
     cp -- tools/bundle_run.py "$bundle/run.py"
     mkdir -p -- "$bundle/bench"
     cp -- bench/*.py "$bundle/bench/"
+    cp -R -- schedules "$bundle/"
     local kib
     kib=$(du -sk --apparent-size -- "$bundle" | cut -f1)
     [ "$kib" -lt $((60 * 1024)) ] || die "$bundle has $((kib / 1024)) MiB; it must stay under 60"
