@@ -132,7 +132,8 @@ TEST_F(CasesDevice, ExitWithLiveDeviceBuffersIsQuiet) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     auto leave = [](bool close) {
         static std::vector<float> x(5, 1), y(5);
-        static View<float> vx(x.data(), {5}), vy(y.data(), {5});
+        // Never destroyed: a view frees its device memory, which needs the library that made it.
+        View<float> &vx = *new View<float>(x.data(), {5}), &vy = *new View<float>(y.data(), {5});
         {
             TemporaryFolder folder;
             BuildResult built = build({"chain_relu", "opencl", {}, blocks_of_256}, folder.path());
@@ -193,10 +194,18 @@ TEST_F(CasesDevice, MemoryOfTheCallersFromAnyByteOn) {
         ASSERT_EQ(view(&vy, KILN_FLOAT32, y, offset, 1, &n, nullptr), KILN_OK) << lib.last_message();
         float a = 2, b = 0.5;
         void *arguments[] = {&vx.buffer, &a, &b, &vy.buffer};
-        ASSERT_EQ(lib.call(&call, arguments), KILN_OK) << offset << ": " << lib.last_message();
+        status = lib.call(&call, arguments);
+        bool refused = status == KILN_INVALID_ARGUMENT;
+        if (refused) { // right where the device cannot begin there, and then with the reason and nothing written
+            EXPECT_NE(lib.last_message().find("an offset that this device cannot address"), std::string::npos)
+                << lib.last_message();
+            EXPECT_NE(offset % 128, 0u) << "an aligned offset is taken";
+        } else {
+            ASSERT_EQ(status, KILN_OK) << offset << ": " << lib.last_message();
+        }
         clEnqueueReadBuffer(queue, y, CL_TRUE, 0, 1600, result.data(), 0, nullptr, nullptr);
         for (size_t i = 0; i < 400; i++) {
-            bool inside = i >= offset / 4 && i < offset / 4 + n;
+            bool inside = !refused && i >= offset / 4 && i < offset / 4 + n;
             ASSERT_EQ(result[i], inside ? std::max(2 * host[i] + 0.5f, 0.0f) : -1.0f)
                 << offset << " at " << i;
         }
