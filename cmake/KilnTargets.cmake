@@ -8,6 +8,7 @@ function(kiln_options target)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-dangling-reference>)
   endif()
   if(KILN_SANITIZE)
+    target_compile_definitions(${target} PRIVATE KILN_SANITIZE)
     target_compile_options(${target} PUBLIC -fsanitize=address,undefined -fno-sanitize-recover=all -g)
     # Instrumented, parts of the standard library (std::regex) look uninitialized to gcc.
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)

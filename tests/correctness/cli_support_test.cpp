@@ -155,7 +155,7 @@ TEST(Process, KillsWhatAChildLeavesBehind) {
     EXPECT_TRUE(state.empty() || state == "Z" || state == "X") << state;
 }
 
-#ifndef __SANITIZE_ADDRESS__ // it reserves more address space than the limit of memory, and catches the crash
+#ifndef KILN_SANITIZE // the sanitizer reserves more address space than the limit of memory, and catches the crash
 TEST(Isolated, ReturnsOrSaysWhy) {
     EXPECT_EQ(run_isolated("it", {}, [] { return nlohmann::json{{"a", 1}}; })["a"], 1);
     EXPECT_EQ(message_of([] { run_isolated("the work", {}, []() -> nlohmann::json { std::abort(); }); }),
