@@ -172,6 +172,7 @@ private:
         chain.compute_at(out, thread)
             .store_in(MemoryType::Register)
             .bound(j, 0, chains)
+            .reorder_storage(i, j)
             .vectorize(i, lanes)
             .unroll(j);
         chain.update().reorder(i, j, r).vectorize(i, lanes).unroll(j).unroll(r, 8);
