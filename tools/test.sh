@@ -11,6 +11,6 @@ run_tests() {
     step "running the tests"
     local status=0
     # The summary stays the last output: the exit code alone carries the verdict on.
-    ctest --test-dir build --output-on-failure --no-tests=error -j "$(jobs_here)" "$@" || status=$?
+    ctest --test-dir build --output-on-failure --no-tests=error --timeout 600 -j "$(jobs_here)" "$@" || status=$?
     exit "$status"
 }

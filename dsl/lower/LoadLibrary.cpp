@@ -64,6 +64,10 @@ LoadedLibrary::LoadedLibrary(const fs::path &archive) : name_(archive.stem().str
 
 LoadedLibrary::~LoadedLibrary() {
     if (handle_) {
+        // Outside of dlclose, which holds a lock that a device at work may wait for.
+        if (auto release = find<decltype(&kiln_release_context)>(handle_, "kiln_release_context")) {
+            release(nullptr, nullptr);
+        }
         dlclose(handle_);
     }
 }

@@ -9,6 +9,7 @@ using namespace kiln::runtime;
 
 extern "C" void *halide_opencl_get_symbol(void *user_context, const char *name);
 extern "C" int kiln_original_load_opencl(void *user_context);
+extern "C" int halide_opencl_device_release(void *user_context);
 
 // The few of OpenCL 1.2's functions and numbers that are used here (Khronos' CL/cl.h).
 namespace {
@@ -218,6 +219,25 @@ bool opencl_fits(const kiln_call *call, Text &why) {
     return acquire(call, &context, &queue, true, why) == KILN_OK;
 }
 
+void opencl_release_own() {
+    kiln_call call = {};
+    call.size = sizeof(call);
+    for (bool found = true; found;) {
+        {
+            Lock lock(mutex);
+            Entry *e = entries;
+            while (e && !e->is_ours) {
+                e = e->next;
+            }
+            found = e != nullptr;
+            call.device = found ? e->device : 0;
+        }
+        if (found) {
+            halide_opencl_device_release(&call);
+        }
+    }
+}
+
 } // namespace kiln::runtime
 
 // Stands in for Halide's function of this name.
@@ -280,6 +300,11 @@ int halide_opencl_device_malloc(void *user_context, halide_buffer_t *buffer) {
     buffer->device_interface = some.device_interface;
     return code;
 }
+
+/// Stands in for the destructor in Halide's runtime, which waits for the device. Unloading a library holds the dynamic
+/// loader's lock, and a driver that must load what it compiled (PoCL) waits for that: neither would end. What is left
+/// goes with the process; who unloads a library earlier calls kiln_release_context first.
+void halide_opencl_cleanup() {}
 
 int halide_opencl_device_release(void *user_context) {
     if (!cl.halide_loaded) {

@@ -2,6 +2,7 @@
  * Views of the caller's memory as halide_buffer_t, and what goes with them.
  */
 #include "Frame.h"
+#include "OpenCL.h"
 
 using namespace kiln::runtime;
 
@@ -212,7 +213,12 @@ int kiln_synchronize(const kiln_call *call, const halide_device_interface_t *dev
 
 int kiln_release_context(const kiln_call *call, const halide_device_interface_t *device) {
     Frame frame(call);
-    halide_device_release(&frame.call, device);
+    if (device) {
+        halide_device_release(&frame.call, device);
+    } else {
+        halide_device_release(&frame.call, halide_cuda_device_interface());
+        opencl_release_own();
+    }
     return frame.finish(call);
 }
 

@@ -131,8 +131,10 @@ KILN_API int kiln_view_release(const kiln_call *call, kiln_view *view);
 /** Waits until all work that kernels queued under `call` is done: its CUDA stream or its OpenCL queue. */
 KILN_API int kiln_synchronize(const kiln_call *call, const struct halide_device_interface_t *device);
 
-/** Drops everything that the runtime holds for the context of `call` (compiled modules, memory kept for reuse). Call
- * it before you destroy a context that kernels ran in, and while none runs. */
+/** Waits for the device, then drops everything that the runtime holds for the context of `call` (compiled modules,
+ * memory kept for reuse). Call it before you destroy a context that kernels ran in, and while no call runs. `device`
+ * NULL: of the context of `call` on CUDA, and of every OpenCL context that the runtime made. Call it so before you
+ * dlclose a library, which itself waits for no OpenCL device. */
 KILN_API int kiln_release_context(const kiln_call *call, const struct halide_device_interface_t *device);
 
 /** Which variant of a kernel the last call on this thread ran, and why it was not an earlier one; "" before the
