@@ -1,0 +1,68 @@
+/** \file
+ * From the final IR to CUDA C++, and what a launch must know of it.
+ */
+#pragma once
+
+#include "dsl/tile/ir/Ir.h"
+
+namespace kiln::tile {
+
+/// A box of a view that TMA moves (cuTensorMapEncodeTiled): all of the view's dimensions, innermost first.
+struct TensorMapParam {
+    std::string view;
+    std::vector<int> box; ///< elements along each dimension
+    int swizzle = 128;    ///< bytes
+    bool operator==(const TensorMapParam &) const = default;
+};
+
+/// One parameter of the kernel function, in order.
+struct KernelParam {
+    enum class Kind {
+        TensorMap, ///< 128 bytes, `__grid_constant__`
+        Pointer,   ///< address of the view's element at its minimum
+        Value,     ///< int: `value`, over `x.extent.0` and `x.stride.1`
+        Counter    ///< pointer to two zeroed ints, which the kernel leaves zeroed
+    };
+    Kind kind = Kind::Pointer;
+    TensorMapParam map; ///< TensorMap
+    std::string view;   ///< Pointer
+    Expr value;         ///< Value
+};
+
+struct EmittedKernel {
+    std::string name; ///< of the function, a C identifier
+    std::string text; ///< without includes
+    std::vector<KernelParam> params;
+    std::vector<GridLoop>
+        grid; ///< tiles of the kernel, the fastest first; their product is the number of tiles
+    bool persistent =
+        false; ///< as many blocks as fit at once, tiles at most; else one block a tile (blockIdx.x)
+    int threads = 0, shared_bytes = 0;
+    int cluster = 1;
+    bool launch_ahead = false;
+    /// What the kernel needs of the views: TMA's rules (CUDA driver API, cuTensorMapEncodeTiled).
+    struct Need {
+        std::string view;
+        int address_alignment = 0; ///< bytes
+        int stride_alignment = 0;  ///< bytes, of every stride but dimension 0's
+    };
+    std::vector<Need> needs;
+};
+
+/// Throws Error K11xx where a tile has no form in CUDA.
+EmittedKernel emit_cuda(const Kernel &k);
+
+/// What ptxas and NVRTC said.
+struct CompiledKernel {
+    std::string cubin;
+    int registers = 0, spill_bytes = 0, shared_bytes = 0;
+    std::vector<std::string> warnings;
+    double seconds = 0;
+};
+
+/// Compiles in this process by NVRTC, opened at run time (KILN_NVRTC, the checkout's wheel, the toolkit's, PyTorch's).
+/// `arch` is "sm_90a". Throws Error: K1150 no NVRTC, K1151 the text does not compile (with the log), K1152 serialised
+/// wgmma or spills (C75xx): the schedule is refused with the numbers.
+CompiledKernel compile_cubin(const std::string &text, const std::string &name, const std::string &arch);
+
+} // namespace kiln::tile

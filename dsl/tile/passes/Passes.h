@@ -1,0 +1,24 @@
+/** \file
+ * The passes from what `build` makes to what `emit` prints, in order. Each is a file; the runner (Runner.h) names,
+ * times, verifies and dumps them.
+ */
+#pragma once
+
+#include "dsl/target/Device.h"
+#include "dsl/tile/ir/Ir.h"
+
+namespace kiln::tile {
+
+void hoist_invariant(Kernel &k); ///< out of loops: what does not change in them
+void fuse_loops(Kernel &k);      ///< loops over the same range become one
+void fold_starts(Kernel &k);     ///< Σ + rest becomes a product started at rest
+void clean_up(Kernel &k);        ///< copies of tiles, equal copies of views, what nobody reads
+void guard_edges(
+    Kernel
+        &k); ///< masks what lies past a ragged edge, where the reduction that reads it needs more than zeros
+void plan_layouts(Kernel &k); ///< a layout for every tile, and which tiles share registers
+void plan_shared(Kernel &k, const DeviceLimits &limits); ///< rings, staging buffers, offsets
+void inject_pipeline(Kernel &k); ///< waits, releases and groups of products; producer and consumer roles
+void lower_stores(Kernel &k);    ///< stores into staging, fences, barriers and TMA stores
+
+} // namespace kiln::tile
