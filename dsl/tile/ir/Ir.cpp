@@ -109,6 +109,13 @@ void exprs_of(S &s, const F &f) {
             } else if constexpr (std::is_same_v<T, Store> || std::is_same_v<T, TmaStore> ||
                                  std::is_same_v<T, GlobalStore>) {
                 region(o.to);
+                if constexpr (std::is_same_v<T, TmaStore>) {
+                    one(o.buffer);
+                }
+            } else if constexpr (std::is_same_v<T, StageStore>) {
+                one(o.buffer);
+            } else if constexpr (std::is_same_v<T, Barrier>) {
+                one(o.id);
             } else if constexpr (std::is_same_v<T, Mma>) {
                 one(o.zero_when);
             } else if constexpr (std::is_same_v<T, Map>) {

@@ -4,7 +4,8 @@
  * definitions say to what the hardware does; every state prints and parses back (ir/Text.h).
  *
  * Exprs are Halide's. Their Variables are: `%k` the coordinate of axis k inside its tile, a tile's name its element at
- * the same coordinates, a loop's name, and `x.extent.0`, `x.stride.1`, `x.min.0` of a view. A view is read inside an
+ * the same coordinates, a loop's name, `wg` the warpgroup within its role, and `x.extent.0`, `x.stride.1`, `x.min.0` of
+ * a view. A view is read inside an
  * Expr by the pure call `view:x` with one index a dimension, innermost first.
  */
 #pragma once
@@ -172,22 +173,25 @@ struct LaneReduce {
 }; ///< adds up what `partial` left
 /// Barrier among `threads` threads (whole warpgroups); id 0 is the block's.
 struct Barrier {
-    int id = 0, threads = 0;
+    Expr id;
+    int threads = 0;
     bool arrive_only = false;
 };
-struct ProxyFence {}; ///< ordinary writes to shared memory become visible to the asynchronous copies
-/// src's part in the slab of columns that starts at column `column` is written to the staging buffer `buffer` (bytes from the start of shared memory, the same layout as a TMA box).
+/// Ordinary writes to shared memory become visible to the asynchronous copies.
+struct ProxyFence {};
+/// The warpgroup's rows 64·row_block … + 63 of src, columns `column` … + layout.inner_extent - 1, go to the staging
+/// buffer that starts at byte `buffer` of shared memory. 64 rows are what one warpgroup's instruction holds.
 struct StageStore {
     std::string src;
-    int buffer = 0;
+    Expr buffer;
     int row_block = 0, column = 0;
     SharedLayout layout;
 };
-/// The staged box goes to the region at (base + offset) by TMA; clipped to the view.
+/// The staged box goes to the region by TMA, issued by one thread of the warpgroup; clipped to the view. An axis in
+/// the region stands for the extent that `layout` gives it.
 struct TmaStore {
     Region to;
-    int buffer = 0;
-    std::vector<int> offset;
+    Expr buffer;
     SharedLayout layout;
 };
 struct StoreCommit {};
@@ -244,6 +248,10 @@ struct Kernel {
     Body body;
     std::string row_axis; ///< dealt to the warpgroups
     int threads = 0, shared_bytes = 0;
+    int staging = 0; ///< byte of the staging buffers for stores: `staging_bytes` for each computing warpgroup
+    int staging_bytes = 0;
+    int scratch = 0; ///< byte where reductions over warps meet: 4 bytes a row and warp
+    int scratch_bytes = 0;
     std::vector<std::string> remarks; ///< what an optional rewrite did, or why it did not: shown by `explain`
 
     const View *view(const std::string &name) const;
