@@ -16,6 +16,14 @@ void refuse(const char *code, std::string message, Span span, std::vector<std::s
     throw Error(std::move(d));
 }
 
+std::string type_name(Halide::Type t) {
+    if (t.is_bool()) {
+        return "bool";
+    }
+    const char *kind = t.is_bfloat() ? "bf" : t.is_float() ? "f" : t.is_uint() ? "u" : "i";
+    return kind + std::to_string(t.bits());
+}
+
 const char *reduce_name(ReduceOp op) {
     switch (op) {
     case ReduceOp::Sum:

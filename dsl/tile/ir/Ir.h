@@ -31,6 +31,9 @@ using Halide::Expr;
 [[noreturn]] void refuse(const char *code, std::string message, Span span = {},
                          std::vector<std::string> helps = {});
 
+/// "bf16", "f16", "f32", "i8", "u32", "bool".
+std::string type_name(Halide::Type type);
+
 /// A buffer as the kernel sees it: an input, an output, or a Func computed elsewhere.
 struct View {
     std::string name;
@@ -252,6 +255,8 @@ struct Kernel {
     int staging_bytes = 0;
     int scratch = 0; ///< byte where reductions over warps meet: 4 bytes a row and warp
     int scratch_bytes = 0;
+    /// What a call must satisfy (over `x.extent.0`): a tile spans a whole dimension of at most its size.
+    std::vector<Expr> conditions;
     std::vector<std::string> remarks; ///< what an optional rewrite did, or why it did not: shown by `explain`
 
     const View *view(const std::string &name) const;

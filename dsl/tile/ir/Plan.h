@@ -41,11 +41,14 @@ struct TilePlan {
     std::vector<BlockDim> blocks;                            ///< of the outputs' Vars
     std::vector<std::string> grid;                           ///< block loops, the fastest first
     std::map<std::string, std::map<std::string, int>> split; ///< Func -> RVar -> iterations inside one tile
-    std::set<std::string> tiles;                             ///< Funcs kept as tiles; others are inlined
-    std::map<std::string, CopyPlan> copies;             ///< staged in shared memory: `x.in(acc)` is under "x"
-    std::map<std::string, MmaPlan> products;            ///< Func whose update is a product
-    std::string rows;                                   ///< Var whose axis is dealt to the warpgroups
-    int consumers = 2, producers = 1;                   ///< warpgroups
+    /// Func -> RVar -> elements of a tile that spans the whole RVar; the call's extent is at most that
+    std::map<std::string, std::map<std::string, int>> whole;
+    std::set<std::string> tiles;             ///< Funcs kept as tiles; others are inlined
+    std::set<std::string> outside;           ///< Funcs computed before the kernel: views, like inputs
+    std::map<std::string, CopyPlan> copies;  ///< staged in shared memory: `x.in(acc)` is under "x"
+    std::map<std::string, MmaPlan> products; ///< Func whose update is a product
+    std::string rows;                        ///< Var whose axis is dealt to the warpgroups
+    int consumers = 2, producers = 1;        ///< warpgroups
     int consumer_registers = 0, producer_registers = 0; ///< setmaxnreg; 0: by the number of warpgroups
     int persistent =
         0; ///< 0: one block a tile; otherwise as many blocks as run at once, in groups of so many rows
