@@ -126,10 +126,14 @@ void exprs_of(S &s, const F &f) {
                 one(o.id);
             } else if constexpr (std::is_same_v<T, Mma>) {
                 one(o.zero_when);
+                one(o.limit);
             } else if constexpr (std::is_same_v<T, Map>) {
                 one(o.value);
                 one(o.unless);
-            } else if constexpr (std::is_same_v<T, Reduce> || std::is_same_v<T, Fill>) {
+            } else if constexpr (std::is_same_v<T, Reduce>) {
+                one(o.value);
+                one(o.limit);
+            } else if constexpr (std::is_same_v<T, Fill>) {
                 one(o.value);
             } else if constexpr (std::is_same_v<T, For>) {
                 one(o.lo);

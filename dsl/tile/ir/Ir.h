@@ -6,7 +6,8 @@
  * Exprs are Halide's. Their Variables are: `%k` the coordinate of axis k inside its tile, a tile's name its element at
  * the same coordinates, a loop's name, `wg` the warpgroup within its role, and `x.extent.0`, `x.stride.1`, `x.min.0` of
  * a view. A view is read inside an
- * Expr by the pure call `view:x` with one index a dimension, innermost first.
+ * Expr by the pure call `view:x` with one index a dimension, innermost first. Indices of views, in such calls and in
+ * Regions, count from the view's minimum; what lies outside reads as 0. Dimension 0 has stride 1.
  */
 #pragma once
 
@@ -94,6 +95,7 @@ struct Store {
 struct Mma {
     std::string dst, start, a, b, axis;
     Expr zero_when;
+    Expr limit; ///< until guard_edges: only coordinates of the axis below it count; undefined: all
 };
 /// dst = value at every coordinate. Where `unless` (the same for the whole block) holds it is known to be the identity.
 struct Map {
@@ -107,6 +109,8 @@ struct Reduce {
     ReduceOp op = ReduceOp::Sum;
     std::string axis;
     Expr value;
+    Expr limit; ///< as for Mma
+    RegisterLayout over; ///< of the values before they are reduced; by plan_layouts
 };
 struct Carry {
     std::string name;

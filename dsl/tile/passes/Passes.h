@@ -21,4 +21,11 @@ void plan_shared(Kernel &k, const DeviceLimits &limits); ///< rings, staging buf
 void inject_pipeline(Kernel &k); ///< waits, releases and groups of products; producer and consumer roles
 void lower_stores(Kernel &k);    ///< stores into staging, fences, barriers and TMA stores
 
+// ---- facts that several passes share
+
+/// Whether a store goes through shared memory and TMA; otherwise straight from registers.
+bool staged(const Kernel &k, const Store &store);
+/// The box of such a store: 64 rows of one slab.
+SharedLayout staging_box(const Kernel &k, const Store &store);
+
 } // namespace kiln::tile

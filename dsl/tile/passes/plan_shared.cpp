@@ -1,0 +1,208 @@
+// Shared memory: which tiles share a ring, how deep each is, staging buffers for stores, and where all of it lies.
+#include "dsl/tile/passes/Passes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace kiln::tile {
+
+namespace {
+
+/// A swizzled box starts where the swizzle's pattern does (CUDA programming guide: 128-byte swizzle repeats after 1024).
+constexpr int tile_alignment = 1024;
+constexpr int barrier_bytes = 8;
+constexpr int most_stages = 8;
+
+int align(int bytes, int to) {
+    return (bytes + to - 1) / to * to;
+}
+
+class Shared {
+public:
+    Shared(Kernel &k, const DeviceLimits &limits) : k_(k), limit_(static_cast<int>(limits.shared_bytes)) {}
+
+    void run() {
+        collect(k_.body, false);
+        plan_staging();
+        plan_scratch();
+        choose_depths();
+        place();
+    }
+
+private:
+    Kernel &k_;
+    int limit_;
+    std::vector<std::string> flexible_; ///< rings whose depth the schedule leaves open
+
+    int stage_of(const Body &body, const std::string &tile) const {
+        for (const Stmt &s : body) {
+            if (s.as<Mma>() && reads(k_, s).count(tile)) {
+                auto p = k_.plan.products.find(s.func);
+                return p == k_.plan.products.end() ? 0 : p->second.stage;
+            }
+        }
+        return 0;
+    }
+
+    /// Copies of one body with one depth and one stage fill and empty together: they share a ring.
+    void collect(Body &body, bool looped) {
+        std::map<std::pair<int, int>, std::string> ring_for;
+        for (Stmt &s : body) {
+            if (For *f = s.as<For>()) {
+                collect(f->body, true);
+            }
+            const Copy *c = s.as<Copy>();
+            if (!c) {
+                continue;
+            }
+            auto plan = k_.plan.copies.find(c->from.view);
+            const int depth = !looped ? 1 : plan == k_.plan.copies.end() ? 0 : plan->second.stages;
+            std::string &ring = ring_for[{depth, stage_of(body, c->dst)}];
+            if (ring.empty()) {
+                ring = k_.fresh("ring");
+                Ring r;
+                r.name = ring;
+                r.depth = std::max(1, depth);
+                r.consumers = k_.plan.consumers;
+                k_.rings.push_back(r);
+                if (depth == 0) {
+                    flexible_.push_back(ring);
+                }
+            }
+            Tile &t = k_.tiles.at(c->dst);
+            t.ring = ring;
+            k_.ring(ring)->tiles.push_back(t.name);
+            k_.ring(ring)->bytes += t.shared.bytes();
+        }
+    }
+
+    /// Two boxes of 64 rows for each warpgroup: one is written while the other leaves.
+    void plan_staging() {
+        walk(k_.body, [&](Stmt &s) {
+            if (const Store *store = s.as<Store>(); store && staged(k_, *store)) {
+                k_.staging_bytes =
+                    std::max(k_.staging_bytes, 2 * align(staging_box(k_, *store).bytes(), tile_alignment));
+            }
+        });
+    }
+
+    /// Reductions whose axis lies over several warps meet in shared memory: one float a warp and row.
+    void plan_scratch() {
+        walk(k_.body, [&](Stmt &s) {
+            const Reduce *r = s.as<Reduce>();
+            if (!r) {
+                return;
+            }
+            int lanes = 1;
+            bool across = false;
+            for (const LayoutPart &p : r->over.threads) {
+                across |= p.axis == r->axis && lanes * p.extent > 32;
+                lanes *= p.extent;
+            }
+            if (across) {
+                const int held = k_.tile(r->dst).registers.register_count();
+                k_.scratch_bytes = std::max(k_.scratch_bytes, held * 4 * lanes / 32 * 32);
+            }
+        });
+    }
+
+    int fixed_bytes() const {
+        return align(k_.staging_bytes * k_.plan.consumers, tile_alignment) +
+               align(k_.scratch_bytes, tile_alignment) +
+               tile_alignment; // the start of dynamic shared memory is brought to a boundary
+    }
+
+    int ring_bytes() const {
+        int total = 0;
+        for (const Ring &r : k_.rings) {
+            total += r.bytes * r.depth + 2 * barrier_bytes * r.depth;
+        }
+        return total;
+    }
+
+    void choose_depths() {
+        for (bool grown = true; grown;) {
+            grown = false;
+            for (const std::string &name : flexible_) {
+                Ring &r = *k_.ring(name);
+                r.depth++;
+                if (r.depth > most_stages || fixed_bytes() + ring_bytes() > limit_) {
+                    r.depth--;
+                } else {
+                    grown = true;
+                }
+            }
+        }
+        const int need = fixed_bytes() + ring_bytes();
+        if (need > limit_) {
+            std::string parts;
+            for (const Ring &r : k_.rings) {
+                parts += fmt::format("{}{} slots of {}", parts.empty() ? "" : ", ", r.depth, r.bytes);
+            }
+            refuse("K1121",
+                   fmt::format("`{}` needs {} bytes of shared memory ({}; {} for stores), the device has {}",
+                               k_.name, need, parts, k_.staging_bytes * k_.plan.consumers, limit_),
+                   {}, {"take fewer `stages` or a smaller tile"});
+        }
+    }
+
+    void place() {
+        int at = 0;
+        for (Ring &r : k_.rings) {
+            for (const std::string &name : r.tiles) {
+                Tile &t = k_.tiles.at(name);
+                t.offset = at;
+                at += t.shared.bytes() * r.depth;
+            }
+        }
+        at = align(at, tile_alignment);
+        k_.staging = at;
+        at += k_.staging_bytes * k_.plan.consumers;
+        k_.scratch = at;
+        at += k_.scratch_bytes;
+        at = align(at, barrier_bytes);
+        for (Ring &r : k_.rings) {
+            r.barriers = at;
+            at += 2 * barrier_bytes * r.depth;
+        }
+        k_.shared_bytes = at == 0 ? 0 : at + tile_alignment;
+        k_.threads = 128 * (k_.plan.consumers + (k_.rings.empty() ? 0 : k_.plan.producers));
+    }
+};
+
+} // namespace
+
+SharedLayout staging_box(const Kernel &k, const Store &store) {
+    const Tile &t = k.tile(store.src);
+    SharedLayout l;
+    l.inner = store.to.dims[0].axis;
+    l.outer = k.row_axis;
+    l.element_bytes = t.type.bytes();
+    const int cols = k.axes.at(l.inner) * l.element_bytes;
+    l.swizzle = 128;
+    while (l.swizzle > 16 && cols % l.swizzle != 0) {
+        l.swizzle /= 2;
+    }
+    l.slab = l.swizzle / l.element_bytes;
+    l.pitch = l.swizzle;
+    l.swizzle = l.swizzle == 16 ? 0 : l.swizzle;
+    l.inner_extent = l.slab;
+    l.outer_extent = 64;
+    return l;
+}
+
+bool staged(const Kernel &k, const Store &store) {
+    const Tile &t = k.tile(store.src);
+    if (k.rings.empty() || t.axes.size() != 2 || t.type.bits() != 16 || store.to.dims[0].axis.empty() ||
+        store.to.dims[0].axis == k.row_axis) {
+        return false;
+    }
+    return k.axes.at(store.to.dims[0].axis) * t.type.bytes() % 16 == 0;
+}
+
+void plan_shared(Kernel &k, const DeviceLimits &limits) {
+    Shared(k, limits).run();
+}
+
+} // namespace kiln::tile
