@@ -21,12 +21,15 @@ struct KernelParam {
         TensorMap, ///< 128 bytes, `__grid_constant__`
         Pointer,   ///< address of the view's element at its minimum
         Value,     ///< int: `value`, over `x.extent.0` and `x.stride.1`
-        Counter    ///< pointer to two zeroed ints, which the kernel leaves zeroed
+        /// unsigned 64-bit: (2^64 - 1) / v + 1 for v = max(value, 1), modulo 2^64, so that the kernel divides by v with
+        /// two multiplications
+        Reciprocal,
+        Counter ///< pointer to two zeroed ints, which the kernel leaves zeroed
     };
     Kind kind = Kind::Pointer;
     TensorMapParam map; ///< TensorMap
     std::string view;   ///< Pointer
-    Expr value;         ///< Value
+    Expr value;         ///< Value, Reciprocal
 };
 
 struct EmittedKernel {
@@ -49,8 +52,14 @@ struct EmittedKernel {
     std::vector<Need> needs;
 };
 
-/// Throws Error K11xx where a tile has no form in CUDA.
-EmittedKernel emit_cuda(const Kernel &k);
+struct EmitOptions {
+    /// Several neighbours of a view in one access, which needs aligned addresses and strides (EmittedKernel::needs).
+    /// false: for a variant that runs on any buffers.
+    bool vectors = true;
+};
+
+/// Throws Error K1153 where a statement has no form in CUDA.
+EmittedKernel emit_cuda(const Kernel &k, const EmitOptions &options = {});
 
 /// What ptxas and NVRTC said.
 struct CompiledKernel {
@@ -64,5 +73,8 @@ struct CompiledKernel {
 /// `arch` is "sm_90a". Throws Error: K1150 no NVRTC, K1151 the text does not compile (with the log), K1152 serialised
 /// wgmma or spills (C75xx): the schedule is refused with the numbers.
 CompiledKernel compile_cubin(const std::string &text, const std::string &name, const std::string &arch);
+
+/// PTX for `arch` ("compute_80") and all later GPUs. Throws as above, without K1152.
+std::string compile_ptx(const std::string &text, const std::string &name, const std::string &arch);
 
 } // namespace kiln::tile
