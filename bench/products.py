@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+"""Times Kiln's tile kernels for products against the best algorithm that cuBLASLt's heuristics propose, in one process:
+CUDA graphs over rotating buffers, rounds interleaved in rotating order, back to back (sustained: the power limit
+throttles) and with an idle pause before each turn (cool).
+
+usage: products.py --schedule NAME=FILE[,knob=value…] … [--kiln PATH] [--out FILE] [--only TEXT] [--rounds N]
+
+Every schedule that fits a work is timed; the best of them by median is the row's, and the others are in `others`.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import cublaslt  # noqa: E402
+import kernel as kernels  # noqa: E402
+import run as driver  # noqa: E402
+import timing  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+COOL_S = 0.025
+
+
+def works():
+    """(m, n, k, w transposed in memory, epilogue)"""
+    for size in (2048, 4096, 8192):
+        for transposed in (True, False):
+            yield size, size, size, transposed, "none"
+    for size in (512, 1024):
+        yield size, size, size, True, "none"
+    for transposed in (True, False):
+        yield 4096, 14336, 4096, transposed, "none"
+    yield 16, 4096, 4096, True, "none"
+    yield 64, 12288, 4096, True, "none"
+    yield 1000, 1000, 1000, True, "none"
+    yield 4000, 4008, 4016, True, "none"
+    yield 4096, 4096, 4096, True, "bias_gelu"
+
+
+class Case:
+    """One work with as many sets of buffers as are needed to get past the L2 cache."""
+
+    def __init__(self, m, n, k, transposed, epilogue, dtype=torch.bfloat16):
+        self.name = f"{m}x{n}x{k} {'NT' if transposed else 'NN'}" + ("" if epilogue == "none" else " " + epilogue)
+        self.shape, self.transposed, self.epilogue = (m, n, k), transposed, epilogue
+        self.params = {"type": str(dtype).removeprefix("torch."), "transpose_w": str(transposed).lower(),
+                       "epilogue": epilogue}
+        each = 2 * (m * k + n * k + m * n)
+        count = max(2, min(8, -(-(256 << 20) // each)))
+        draw = lambda *shape: torch.randn(shape, device="cuda").to(dtype)  # noqa: E731
+        self.sets = [(draw(m, k), draw(n, k) if transposed else draw(k, n), draw(n),
+                      torch.empty((m, n), device="cuda", dtype=dtype)) for _ in range(count)]
+
+    def reference(self, i):
+        x, w, bias, _ = self.sets[i]
+        y = x.float() @ (w.float().T if self.transposed else w.float())
+        if self.epilogue == "bias_gelu":
+            y = torch.nn.functional.gelu(y + bias.float(), approximate="tanh")
+        return y
+
+    def check(self, i, name):
+        """A wrong result is never timed. bf16's unit roundoff is 2⁻⁸; sums of k products are in float32."""
+        y, r = self.sets[i][3].float(), self.reference(i)
+        error = ((y - r).norm() / r.norm()).item()
+        bound = 2.0**-8
+        if not error <= bound:
+            raise kernels.KernelError(f"{self.name}: {name} is off by {error:.3g} in norm, allowed {bound:.3g}")
+        return error, bound
+
+
+def captured(functions):
+    """One CUDA graph of all calls."""
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for f in functions:
+            f(stream.cuda_stream)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        for f in functions:
+            f(stream.cuda_stream)
+    return graph
+
+
+def measure(graphs, per_graph, rounds, cool, shortest=0.002):
+    """{name: [seconds a call]}: each graph once a round, in rotating order."""
+    names, times = list(graphs), {n: [] for n in graphs}
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+
+    def once(name, repeats):
+        start.record()
+        for _ in range(repeats):
+            graphs[name].replay()
+        end.record()
+        end.synchronize()
+        return start.elapsed_time(end) * 1e-3 / repeats / per_graph
+
+    repeats = {}
+    for n in names:
+        once(n, 3)
+        repeats[n] = 1 if cool else max(1, int(shortest / (once(n, 3) * per_graph)))
+    for r in range(rounds):
+        for i in range(len(names)):
+            n = names[(i + r) % len(names)]
+            if cool:
+                torch.cuda.synchronize()
+                time.sleep(COOL_S)
+            times[n].append(once(n, repeats[n]))
+    return times
+
+
+class Session:
+    def __init__(self, arguments):
+        self.arguments = arguments
+        self.folder = tempfile.TemporaryDirectory()
+        self.lt = cublaslt.Library()
+        self.built, self.rows = {}, []
+
+    def kernel(self, case, schedule):
+        """The library of one schedule (with the loops behind it for calls that it does not fit)."""
+        name, file, knobs = schedule
+        key = (name, tuple(sorted(case.params.items())))
+        if key not in self.built:
+            folder = pathlib.Path(self.folder.name) / str(len(self.built))
+            options = ["--target", "cuda-sm_90a", "--schedule", file]
+            for knob in knobs:
+                options += ["--knob", knob]
+            options += ["--target", "cuda", "--schedule", "default"]
+            try:
+                self.built[key] = kernels.Kernel(kernels.build(self.arguments.kiln, "gemm", options, folder, case.params))
+            except kernels.KernelError as error:
+                self.built[key] = str(error)
+        return self.built[key]
+
+    def candidates(self, case):
+        for schedule in self.arguments.schedules:
+            kernel = self.kernel(case, schedule)
+            if isinstance(kernel, str):
+                print(f"    {schedule[0]}: {kernel.splitlines()[0]}", file=sys.stderr)
+                continue
+            calls = []
+            for i, (x, w, bias, y) in enumerate(case.sets):
+                arguments = [x, w] + ([bias] if case.epilogue != "none" else []) + [y]
+                calls.append(lambda stream, a=arguments, k=kernel: k.bind(a, stream)())
+            try:
+                for i, call in enumerate(calls):
+                    case.sets[i][3].fill_(float("nan"))
+                    call(torch.cuda.current_stream().cuda_stream)
+                    torch.cuda.synchronize()
+                    error = case.check(i, schedule[0])
+                again = case.sets[0][3].clone()
+                calls[0](torch.cuda.current_stream().cuda_stream)
+                torch.cuda.synchronize()
+                if not torch.equal(again, case.sets[0][3]):
+                    raise kernels.KernelError(f"{case.name}: {schedule[0]} gives two results for one input")
+            except (kernels.KernelError, RuntimeError) as error:
+                print(f"    {schedule[0]}: {error}", file=sys.stderr)
+                if "CUDA error" in str(error):
+                    raise
+                continue
+            yield schedule[0], calls, error, kernel.choice()
+
+    def rival(self, case, rounds=5):
+        """The fastest of cuBLASLt's algorithms for this work."""
+        x, w, bias, y = case.sets[0]
+        epilogue = cublaslt.EPILOGUE_GELU_BIAS if case.epilogue == "bias_gelu" else 0
+        best = None
+        for algorithm in self.lt.products(x, w, y, case.transposed, bias, epilogue):
+            calls = [lambda stream, s=s, f=algorithm: f(s[0], s[1], s[3], s[2]) for s in case.sets]
+            graph = captured(calls)
+            each = statistics.median(measure({"rival": graph}, len(calls), rounds, False)["rival"])
+            if best is None or each < best[0]:
+                best = (each, calls)
+        if best is None:
+            raise kernels.KernelError(f"{case.name}: cuBLASLt proposes no algorithm")
+        best[1][0](torch.cuda.current_stream().cuda_stream)
+        torch.cuda.synchronize()
+        case.check(0, "cuBLASLt")
+        return best[1]
+
+    def run(self, work):
+        case = Case(*work)
+        if self.arguments.only and self.arguments.only not in case.name:
+            return
+        print(case.name, file=sys.stderr, flush=True)
+        found = list(self.candidates(case))
+        if not found:
+            return
+        rival = self.rival(case)
+        graphs = {"cublaslt": captured(rival), **{name: captured(calls) for name, calls, _, _ in found}}
+        m, n, k = case.shape
+        for regime in ("sustained", "cool"):
+            rounds = self.arguments.rounds if regime == "sustained" else max(9, self.arguments.rounds // 2)
+            times = measure(graphs, len(case.sets), rounds, regime == "cool")
+            medians = {name: timing.median(t) for name, t in times.items()}
+            name, _, (error, bound), choice = min(found, key=lambda f: medians[f[0]])
+            ratio, low, high = timing.paired_ratio(times[name], times["cublaslt"])
+            self.rows.append({
+                "work": "gemm", "shape": case.name, "type": case.params["type"], "target": "cuda-sm_90a", "regime": regime,
+                "schedule": name, "choice": choice, "ms": medians[name] * 1e3, "baseline": "cublaslt",
+                "baseline_ms": medians["cublaslt"] * 1e3, "ratio": ratio, "ratio_low": low, "ratio_high": high,
+                "flops": 2.0 * m * n * k, "error": error, "bound": bound, "samples": rounds,
+                "others": {f[0]: medians["cublaslt"] / medians[f[0]] for f in found}})
+            print(f"  {regime:9s} {name:16s} {medians[name] * 1e6:9.1f} us {2e-12 * m * n * k / medians[name]:7.1f} TFLOP/s, "
+                  f"{ratio:.3f} [{low:.3f}, {high:.3f}] of cuBLASLt", file=sys.stderr, flush=True)
+
+
+def schedule_of(text):
+    name, _, rest = text.partition("=")
+    file, *knobs = rest.split(",")
+    return name, file, knobs
+
+
+def write(path, session):
+    version = subprocess.run([session.arguments.kiln, "--version"], capture_output=True, text=True).stdout.strip()
+    document = {
+        "device": torch.cuda.get_device_name(), "driver": driver.driver(),
+        "versions": {"kiln": version, "torch": torch.__version__, "cuda": torch.version.cuda},
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "command": "bench/products.py " + " ".join(sys.argv[1:]), "rows": session.rows}
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(document, indent=2) + "\n")
+    os.replace(temporary, path)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--schedule", dest="schedules", action="append", type=schedule_of, required=True)
+    parser.add_argument("--kiln", default=str(ROOT / "build" / "bin" / "kiln"))
+    parser.add_argument("--out", default=str(ROOT / "docs" / "results" / "products.json"))
+    parser.add_argument("--only", help="only works with this text in their name")
+    parser.add_argument("--rounds", type=int, default=21)
+    session = Session(parser.parse_args())
+    failed = 0
+    for work in works():
+        try:
+            session.run(work)
+        except (kernels.KernelError, cublaslt.Failure) as error:
+            failed += 1
+            print(f"  failed: {error}", file=sys.stderr)
+        write(session.arguments.out, session)
+    print(session.arguments.out)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
