@@ -18,11 +18,19 @@ namespace kiln {
 
 /// What a variant needs of a call beyond the kernel's contract. It is checked at each call, so the code may rely on it.
 struct VariantCondition {
-    enum class What { ExtentAtLeast, ExtentAtMost, ExtentMultipleOf, StrideMultipleOf, AlignedTo };
+    enum class What {
+        ExtentAtLeast,
+        ExtentAtMost,
+        ExtentMultipleOf,
+        StrideMultipleOf,
+        AlignedTo,
+        StrideIs,       ///< of tile kernels
+        DeviceAlignedTo ///< of tile kernels; unlike AlignedTo says nothing of the host's copy
+    };
     What what = What::ExtentAtLeast;
     std::string argument; ///< a buffer
-    int dimension = 0;    ///< 0 is the innermost; unused by AlignedTo
-    int64_t value = 0;    ///< elements; bytes for AlignedTo
+    int dimension = 0;    ///< 0 is the innermost; unused by AlignedTo and DeviceAlignedTo
+    int64_t value = 0;    ///< elements; bytes for AlignedTo and DeviceAlignedTo
     bool operator==(const VariantCondition &) const = default;
 };
 

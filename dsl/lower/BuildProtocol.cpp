@@ -6,8 +6,9 @@ namespace kiln {
 
 namespace {
 
-constexpr std::array condition_names = {"extent_at_least", "extent_at_most", "extent_multiple_of",
-                                        "stride_multiple_of", "aligned_to"};
+constexpr std::array condition_names = {"extent_at_least",    "extent_at_most", "extent_multiple_of",
+                                        "stride_multiple_of", "aligned_to",     "stride_is",
+                                        "device_aligned_to"};
 
 nlohmann::json to_json(const VariantRequest &v) {
     nlohmann::json conditions = nlohmann::json::array();

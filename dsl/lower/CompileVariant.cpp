@@ -80,6 +80,7 @@ void promise(const std::vector<VariantCondition> &conditions, LegalizedPipeline 
             for (LegalizedArgument &a : *list) {
                 if (a.name != c.argument || !a.parameter.is_buffer() ||
                     (c.what != VariantCondition::What::AlignedTo &&
+                     c.what != VariantCondition::What::DeviceAlignedTo &&
                      c.dimension >= a.parameter.dimensions())) {
                     continue;
                 }
@@ -103,7 +104,9 @@ void promise(const std::vector<VariantCondition> &conditions, LegalizedPipeline 
                     break;
                 case VariantCondition::What::ExtentAtLeast:
                 case VariantCondition::What::ExtentAtMost:
-                    break; // Ranges choose the variant; Halide has no use for them.
+                case VariantCondition::What::StrideIs:
+                case VariantCondition::What::DeviceAlignedTo:
+                    break; // These choose the variant; Halide has no use for them.
                 }
             }
         }

@@ -101,9 +101,9 @@ size_t index_of(const std::vector<CompiledArgument> &arguments, const std::strin
     return arguments.size();
 }
 
-constexpr const char *condition_enumerators[] = {"KILN_EXTENT_AT_LEAST", "KILN_EXTENT_AT_MOST",
-                                                 "KILN_EXTENT_MULTIPLE_OF", "KILN_STRIDE_MULTIPLE_OF",
-                                                 "KILN_ALIGNED_TO"};
+constexpr const char *condition_enumerators[] = {
+    "KILN_EXTENT_AT_LEAST", "KILN_EXTENT_AT_MOST", "KILN_EXTENT_MULTIPLE_OF", "KILN_STRIDE_MULTIPLE_OF",
+    "KILN_ALIGNED_TO",      "KILN_STRIDE_IS",      "KILN_DEVICE_ALIGNED_TO"};
 
 std::string variants_table(const LibraryParts &parts) {
     std::string declarations, table = "static const kiln_entry_variant variants[] = {\n";

@@ -101,14 +101,14 @@ void check_conditions(const LibraryParts &parts) {
                                  parts.generator),
                      {fmt::format("its buffers are `{}`", fmt::join(names, "`, `"))});
             }
-            if (c.what != VariantCondition::What::AlignedTo &&
-                (c.dimension < 0 || static_cast<size_t>(c.dimension) >= at->dimensions.size())) {
+            bool aligns = c.what == VariantCondition::What::AlignedTo ||
+                          c.what == VariantCondition::What::DeviceAlignedTo;
+            if (!aligns && (c.dimension < 0 || static_cast<size_t>(c.dimension) >= at->dimensions.size())) {
                 fail("K0714", fmt::format("{} names dimension {} of `{}`, which has {}", what, c.dimension,
                                           c.argument, at->dimensions.size()));
             }
             bool divides = c.what == VariantCondition::What::ExtentMultipleOf ||
                            c.what == VariantCondition::What::StrideMultipleOf;
-            bool aligns = c.what == VariantCondition::What::AlignedTo;
             if ((divides && c.value < 1) || (aligns && (c.value < 1 || (c.value & (c.value - 1)) != 0)) ||
                 c.value > INT32_MAX) {
                 fail("K0714", fmt::format("{} has the value {}, it must be {}", what, c.value,

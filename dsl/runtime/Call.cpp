@@ -5,6 +5,7 @@
 #include "Check.h"
 #include "Frame.h"
 #include "Select.h"
+#include "kiln_tile.h"
 
 #include <cstdio>
 #include <cstring>
@@ -280,6 +281,9 @@ int kiln_entry_prepare(const kiln_entry_library *library, const kiln_call *call)
             queries[a].dim = dims[a];
             argv[a + 1] =
                 library->arguments[a].kind == KILN_SCALAR ? static_cast<void *>(&zero) : &queries[a];
+        }
+        for (int t = 0; t < v.tile_count && frame.status == 0; t++) {
+            kiln_tile_prepare(&frame.call, v.tiles[t]);
         }
         if (v.backend != KILN_CPU && v.argv(argv) != 0 && frame.status == 0) {
             report(&frame.call, KILN_DEVICE_ERROR, "`%s` could not be prepared", v.target);

@@ -1,6 +1,7 @@
 #include "Cuda.h"
 
 #include "Lock.h"
+#include "TileModule.h"
 
 #include <cstring>
 
@@ -329,6 +330,7 @@ int halide_cuda_device_release(void *user_context) {
     if (acquire(call, &context, false, why) != KILN_OK || !context || cu.CtxPushCurrent(context) != 0) {
         return 0;
     }
+    release_tile_modules(context);
     cu.CtxPopCurrent(&old);
     int code = kiln_original_cuda_device_release(user_context);
     Lock lock(mutex);

@@ -89,6 +89,18 @@ bool holds(const kiln_entry_library &library, const kiln_entry_condition &c, hal
         why("`%s` is not aligned to %lld bytes", name, value);
         return false;
     }
+    case KILN_STRIDE_IS:
+        if (b.dim[c.dimension].extent <= 1 || b.dim[c.dimension].stride == c.value) {
+            return true;
+        }
+        why("stride %d of `%s` is %d, not %lld", c.dimension, name, b.dim[c.dimension].stride, value);
+        return false;
+    case KILN_DEVICE_ALIGNED_TO:
+        if (b.device % static_cast<uint64_t>(c.value) == 0) {
+            return true;
+        }
+        why("`%s` is not aligned to %lld bytes on the device", name, value);
+        return false;
     default:
         why("condition %d is not known to this runtime", c.what);
         return false;

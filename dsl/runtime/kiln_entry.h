@@ -37,7 +37,9 @@ enum {
     KILN_EXTENT_AT_MOST = 1,
     KILN_EXTENT_MULTIPLE_OF = 2,
     KILN_STRIDE_MULTIPLE_OF = 3,
-    KILN_ALIGNED_TO = 4 /**< host or device address, in bytes */
+    KILN_ALIGNED_TO = 4, /**< host or device address, in bytes */
+    KILN_STRIDE_IS = 5,
+    KILN_DEVICE_ALIGNED_TO = 6 /**< device address, in bytes, where there is one yet: new memory is aligned */
 };
 typedef struct kiln_entry_condition {
     uint8_t what, argument, dimension;
@@ -55,6 +57,8 @@ typedef struct kiln_entry_variant {
     const kiln_entry_condition *conditions;
     int (*argv)(void **);
     const struct halide_filter_metadata_t *(*metadata)(void);
+    int32_t tile_count;
+    const struct kiln_tile_kernel *const *tiles; /**< its tile kernels (kiln_tile.h), for NAME_prepare */
 } kiln_entry_variant;
 
 typedef struct kiln_entry_library {
