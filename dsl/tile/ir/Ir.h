@@ -109,7 +109,7 @@ struct Reduce {
     ReduceOp op = ReduceOp::Sum;
     std::string axis;
     Expr value;
-    Expr limit; ///< as for Mma
+    Expr limit;          ///< as for Mma
     RegisterLayout over; ///< of the values before they are reduced; by plan_layouts
 };
 struct Carry {

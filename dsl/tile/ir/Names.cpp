@@ -8,11 +8,8 @@ namespace kiln::tile {
 
 namespace {
 
-/// Words that end or begin something, and so cannot stand for a name.
-const std::set<std::string> words = {"advance", "at",     "barrier", "body", "carry", "else",  "for",
-                                     "if",      "in",     "inf",     "let",  "mma",   "nan",   "of",
-                                     "over",    "output", "partial", "ring", "role",  "store", "then",
-                                     "true",    "false",  "unless",  "wait", "when",  "zero"};
+/// Words that begin an Expr and so cannot stand for a name.
+const std::set<std::string> words = {"false", "inf", "let", "nan", "true"};
 
 } // namespace
 

@@ -33,13 +33,17 @@ const char *mma_name(MmaKind kind) {
     return "";
 }
 
+bool is_empty(const RegisterLayout &l) {
+    return l.threads.empty() && l.registers.empty();
+}
+
 class Printer {
 public:
     explicit Printer(const Kernel &k) : k_(k) {
         for (const auto &[name, t] : k.tiles) {
             if (t.space == Space::Shared) {
                 add(shared_, t.shared);
-            } else if (!t.registers.threads.empty() || !t.registers.registers.empty()) {
+            } else if (!is_empty(t.registers)) {
                 add(registers_, t.registers);
             }
         }
@@ -48,6 +52,8 @@ public:
                 add(shared_, o->layout);
             } else if (auto *o = s.as<TmaStore>()) {
                 add(shared_, o->layout);
+            } else if (auto *o = s.as<Reduce>(); o && !is_empty(o->over)) {
+                add(registers_, o->over);
             }
         });
     }
@@ -254,7 +260,7 @@ private:
         }
         if (t.space == Space::Shared) {
             s += fmt::format(" @S{} at {}", index(shared_, t.shared), t.offset);
-        } else if (!t.registers.threads.empty() || !t.registers.registers.empty()) {
+        } else if (!is_empty(t.registers)) {
             s += fmt::format(" @L{}", index(registers_, t.registers));
         }
         if (!t.ring.empty()) {
@@ -308,16 +314,18 @@ private:
     std::string of(const Copy &o) { return set(o.dst, "copy " + print(k_, o.from)); }
     std::string of(const Store &o) { return fmt::format("store {} = {}", print(k_, o.to), name_text(o.src)); }
     std::string of(const Mma &o) {
-        std::string s = fmt::format("mma({}, {}, {}; {})", o.start.empty() ? "0" : name_text(o.start),
-                                    name_text(o.a), name_text(o.b), name_text(o.axis));
+        std::string s = fmt::format("mma({}, {}, {}; {}{})", o.start.empty() ? "0" : name_text(o.start),
+                                    name_text(o.a), name_text(o.b), name_text(o.axis), below(o.limit));
         return set(o.dst, s + (o.zero_when.defined() ? " zero when " + text(o.zero_when) : ""));
     }
+    std::string below(const Expr &limit) const { return limit.defined() ? " below " + text(limit) : ""; }
     std::string of(const Map &o) {
         return set(o.dst, "map " + text(o.value) + (o.unless.defined() ? " unless " + text(o.unless) : ""));
     }
     std::string of(const Reduce &o) {
-        return set(o.dst, fmt::format("reduce {} over {} of {}", reduce_name(o.op), name_text(o.axis),
-                                      text(o.value)));
+        const std::string over = is_empty(o.over) ? "" : fmt::format(" @L{}", index(registers_, o.over));
+        return set(o.dst, fmt::format("reduce {} over {}{}{} of {}", reduce_name(o.op), name_text(o.axis),
+                                      below(o.limit), over, text(o.value)));
     }
     std::string of(const For &o) {
         std::string carry = list(o.carry, [&](const Carry &c) {

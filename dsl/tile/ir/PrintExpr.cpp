@@ -174,7 +174,7 @@ private:
         }
         const char *kind = c->call_type == Call::PureIntrinsic ? "@"
                            : c->call_type == Call::Intrinsic   ? "@!"
-                           : c->call_type == Call::Extern      ? "!"
+                           : c->call_type == Call::Extern      ? "@@"
                                                                : "";
         return typed(fmt::format("{}{}({})", kind, name_text(c->name), list(c->args)), implied(c));
     }

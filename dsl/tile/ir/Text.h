@@ -18,7 +18,7 @@
  *
  * Exprs: `%k` is an axis' coordinate, `x[…]` reads a view, `f32(…)` casts. A plain integer is an i32 and a plain
  * decimal an f32; `3:u8`, `1.5:f16`, `name:u32` and `f(x):i64` state another type than the name implies. Intrinsics of
- * Halide are `@shift_left(a, b)`.
+ * Halide are `@shift_left(a, b)`, impure ones `@!…`, impure functions `@@…`.
  */
 #pragma once
 
