@@ -3,6 +3,7 @@
  * computes nothing. Results on a GPU are checked where there is one.
  */
 #include "runtime_support.h"
+#include "tests/support/fake_cuda.h"
 
 #include <thread>
 
@@ -11,12 +12,7 @@
 namespace kiln::test {
 namespace {
 
-struct FakeCuda { // as in tests/support/fake_cuda.c
-    int capability, driver_version, device_count;
-    int init_error, load_error, alloc_error, launch_error;
-    int loads, unloads, launches, allocs, async_allocs, frees, async_frees;
-    void *launch_stream, *launch_context, *alloc_stream;
-};
+using FakeCuda = fake_cuda;
 
 class Cuda : public ::testing::Test {
 protected:

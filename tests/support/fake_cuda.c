@@ -1,15 +1,10 @@
 /* A CUDA driver for machines without a GPU: memory is the host's, kernels do nothing but be counted. It shows how the
  * runtime uses contexts, streams and memory, and what it says when the driver or the device will not do. */
-#include <stdint.h>
+#include "fake_cuda.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-struct fake_cuda {
-    int capability, driver_version, device_count;
-    int init_error, load_error, alloc_error, launch_error;
-    int loads, unloads, launches, allocs, async_allocs, frees, async_frees;
-    void *launch_stream, *launch_context, *alloc_stream;
-};
 struct fake_cuda fake_cuda = {.capability = 86, .driver_version = 12020, .device_count = 1};
 
 static _Thread_local void *stack[16];
@@ -43,7 +38,25 @@ int cuDeviceTotalMem(size_t *bytes, int device) {
     return cuDeviceTotalMem_v2(bytes, device);
 }
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
-    *value = attribute == 75 ? fake_cuda.capability / 10 : attribute == 76 ? fake_cuda.capability % 10 : 1;
+    switch (attribute) {
+    case 5:
+        *value = fake_cuda.max_grid ? fake_cuda.max_grid : 2147483647;
+        break;
+    case 16:
+        *value = fake_cuda.processors ? fake_cuda.processors : 132;
+        break;
+    case 75:
+        *value = fake_cuda.capability / 10;
+        break;
+    case 76:
+        *value = fake_cuda.capability % 10;
+        break;
+    case 97:
+        *value = fake_cuda.shared_bytes ? fake_cuda.shared_bytes : 232448;
+        break;
+    default:
+        *value = 1;
+    }
     return 0;
 }
 int cuDevicePrimaryCtxRetain(void **context, int device) {
@@ -158,8 +171,10 @@ int cuPointerGetAttribute(void *value, int attribute, uint64_t pointer) {
     return 1;
 }
 int cuGetErrorName(int error, const char **name) {
-    *name = error == 2     ? "CUDA_ERROR_OUT_OF_MEMORY"
+    *name = error == 1     ? "CUDA_ERROR_INVALID_VALUE"
+            : error == 2   ? "CUDA_ERROR_OUT_OF_MEMORY"
             : error == 100 ? "CUDA_ERROR_NO_DEVICE"
+            : error == 209 ? "CUDA_ERROR_NO_BINARY_FOR_GPU"
                            : "CUDA_ERROR_UNKNOWN";
     return 0;
 }
@@ -168,5 +183,64 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
     __atomic_add_fetch(&fake_cuda.launches, 1, __ATOMIC_SEQ_CST);
     fake_cuda.launch_stream = stream;
     fake_cuda.launch_context = depth > 0 ? stack[depth - 1] : NULL;
+    return fake_cuda.launch_error;
+}
+int cuFuncSetAttribute(void *function, int attribute, int value) {
+    fake_cuda.shared_set = attribute == 8 ? value : fake_cuda.shared_set;
+    fake_cuda.non_portable = attribute == 14 ? value : fake_cuda.non_portable;
+    return 0;
+}
+int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int threads, size_t shared) {
+    *blocks = fake_cuda.resident_blocks ? fake_cuda.resident_blocks : 1;
+    return 0;
+}
+int cuOccupancyMaxActiveClusters(int *clusters, void *function, const struct fake_launch_config *config) {
+    *clusters = fake_cuda.resident_clusters ? fake_cuda.resident_clusters : 66;
+    return config->attribute_count == 1 && config->attributes[0].id == 4 ? 0 : 1;
+}
+int cuThreadExchangeStreamCaptureMode(int *mode) {
+    return 0;
+}
+int cuMemsetD32Async(uint64_t pointer, unsigned value, size_t n, void *stream) {
+    fake_cuda.memsets++;
+    for (size_t i = 0; i < n; i++) {
+        ((unsigned *)pointer)[i] = value;
+    }
+    return 0;
+}
+int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, const uint64_t *extents,
+                           const uint64_t *strides, const uint32_t *box, const uint32_t *element_strides,
+                           int interleave, int swizzle, int promotion, int fill) {
+    struct fake_tensor_map m = {(uint64_t)address, (uint32_t)type, rank, (uint32_t)swizzle, (uint32_t)promotion};
+    if (m.address % 16 != 0 || rank < 1 || rank > 5 || interleave != 0 || fill != 0) {
+        return 1;
+    }
+    for (uint32_t d = 0; d < rank; d++) {
+        if (extents[d] == 0 || extents[d] > (uint64_t)1 << 32 || box[d] == 0 || box[d] > 256 ||
+            element_strides[d] != 1 || (d > 0 && (strides[d - 1] % 16 != 0 || strides[d - 1] >= (uint64_t)1 << 40))) {
+            return 1;
+        }
+        m.extents[d] = (uint32_t)extents[d];
+        m.boxes[d] = box[d];
+        if (d > 0) {
+            m.strides[d - 1] = (uint32_t)strides[d - 1];
+        }
+    }
+    m.encoded = (uint32_t)__atomic_add_fetch(&fake_cuda.encodings, 1, __ATOMIC_SEQ_CST);
+    memset(map, 0, 128);
+    memcpy(map, &m, sizeof(m));
+    return 0;
+}
+int cuLaunchKernelEx(const struct fake_launch_config *config, void *function, void **parameters, void **extra) {
+    __atomic_add_fetch(&fake_cuda.tile_launches, 1, __ATOMIC_SEQ_CST);
+    fake_cuda.launch_stream = config->stream;
+    fake_cuda.launch_context = depth > 0 ? stack[depth - 1] : NULL;
+    fake_cuda.config = *config;
+    for (unsigned i = 0; i < config->attribute_count && i < 4; i++) {
+        fake_cuda.attributes[i] = config->attributes[i];
+    }
+    if (fake_cuda.kernel && !fake_cuda.launch_error) {
+        fake_cuda.kernel(config, parameters);
+    }
     return fake_cuda.launch_error;
 }
