@@ -1,0 +1,25 @@
+// build: from Funcs and a plan to tile IR.
+#include "dsl/tile/build/Build.h"
+#include "dsl/tile/ir/Text.h"
+#include "tests/correctness/tile_programs.h"
+
+#include <gtest/gtest.h>
+
+#include <iostream>
+
+namespace kiln::tile {
+namespace {
+
+TEST(TileBuild, dump) {
+    for (const Program &p : tile_programs()) {
+        std::cout << "==== " << p.name << "\n";
+        try {
+            std::cout << print(build_kernel(p.plan, p.outputs)) << "\n";
+        } catch (const Error &e) {
+            std::cout << e.what() << "\n";
+        }
+    }
+}
+
+} // namespace
+} // namespace kiln::tile
