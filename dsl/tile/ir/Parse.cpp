@@ -304,9 +304,10 @@ private:
         if (!declared_.insert(tile).second) {
             fail("K1164", fmt::format("tile `{}` is declared twice", tile), t.span);
         }
-        Tile &d = k_.tiles.at(tile);
-        d.func = tile;
-        d.type = type();
+        const Halide::Type of = type();
+        Tile &d = k_.tiles[tile];
+        d.name = d.func = tile;
+        d.type = of;
         expect("[");
         while (!next().is("]")) {
             const Token a = next();
