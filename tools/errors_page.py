@@ -23,6 +23,7 @@ FAMILIES = {
     "K08": "Checks, benchmarks and measurements",
     "K09": "Targets, devices and the command line",
     "K10": "Generators and their shared objects",
+    "K11": "Tile kernels",
 }
 INTRODUCTION = """# Errors
 

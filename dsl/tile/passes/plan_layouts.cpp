@@ -27,6 +27,11 @@ public:
                 share(*c);
             }
         });
+        walk(k_.body, [&](Stmt &s) {
+            if (const Mma *m = s.as<Mma>()) {
+                check_product(*m, s.func);
+            }
+        });
         for (const View &v : k_.views) {
             narrowest_ = std::min(narrowest_, v.type.bytes());
         }
@@ -46,11 +51,6 @@ public:
                            {}, {"name another Var as `rows` in warpgroups(…)"});
                 }
                 r->over = layout_of({axes.begin(), axes.end()}, r->dst, s.func);
-            }
-        });
-        walk(k_.body, [&](Stmt &s) {
-            if (const Mma *m = s.as<Mma>()) {
-                check_product(*m, s.func);
             }
         });
         alias(k_.body, {});
