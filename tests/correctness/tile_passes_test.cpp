@@ -137,6 +137,26 @@ store_commit
 )");
 }
 
+// Each warpgroup takes whole tiles, issues its products when it is its turn, and skips the slots of the other's tiles.
+TEST(TilePasses, WarpgroupsTakeTilesInTurn) {
+    Kernel k = product();
+    k.plan.ping_pong = true;
+    k = lowered(std::move(k));
+    EXPECT_EQ(k.tile("acc").registers.register_count(), 256); // all 128 rows
+    EXPECT_EQ(k.rings[0].consumers, 1);
+    EXPECT_EQ(lines(k, "role consumer", 8), R"(role consumer warpgroups 2 from 0 threads 128 registers 232 {
+if wg == 1 {
+barrier 8 threads 256 arrive
+}
+for each tile {
+if turn % 2 == wg {
+barrier 8 + wg threads 256
+if 0 < (x.extent.0 + 63)/64 {
+)");
+    EXPECT_EQ(lines(k, "mma_wait 0", 1), "mma_wait 0\n");
+    EXPECT_EQ(lines(k, "skip", 1), "skip ring by max((x.extent.0 + 63)/64, 0)\n");
+}
+
 // A start that somebody reads later keeps its registers.
 TEST(TilePasses, AProductDoesNotOverwriteAStartInUse) {
     Kernel k = product();

@@ -124,6 +124,8 @@ void exprs_of(S &s, const F &f) {
                 one(o.buffer);
             } else if constexpr (std::is_same_v<T, Barrier>) {
                 one(o.id);
+            } else if constexpr (std::is_same_v<T, Skip>) {
+                one(o.count);
             } else if constexpr (std::is_same_v<T, Mma>) {
                 one(o.zero_when);
                 one(o.limit);

@@ -4,7 +4,8 @@
  * definitions say to what the hardware does; every state prints and parses back (ir/Text.h).
  *
  * Exprs are Halide's. Their Variables are: `%k` the coordinate of axis k inside its tile, a tile's name its element at
- * the same coordinates, a loop's name, `wg` the warpgroup within its role, and `x.extent.0`, `x.stride.1`, `x.min.0` of
+ * the same coordinates, a loop's name, `wg` the warpgroup within its role, `turn` how many block tiles this block
+ * had before this one, and `x.extent.0`, `x.stride.1`, `x.min.0` of
  * a view. A view is read inside an
  * Expr by the pure call `view:x` with one index a dimension, innermost first. Indices of views, in such calls and in
  * Regions, count from the view's minimum; what lies outside reads as 0. Dimension 0 has stride 1.
@@ -156,6 +157,11 @@ struct Release {
 struct Advance {
     std::string ring;
 }; ///< the next slot
+/// As `count` advances: slots that another warpgroup takes.
+struct Skip {
+    std::string ring;
+    Expr count;
+};
 /// Asynchronous copy into the ring's current slot that completes on its full barrier.
 struct Load {
     std::string dst;
@@ -213,8 +219,8 @@ struct GlobalStore {
 };
 
 struct Stmt {
-    std::variant<Copy, Store, Mma, Map, Reduce, For, If, Role, TileLoop, Wait, Expect, Release, Advance, Load,
-                 MmaFence, MmaCommit, MmaWait, Fill, Move, LaneReduce, Barrier, ProxyFence, StageStore,
+    std::variant<Copy, Store, Mma, Map, Reduce, For, If, Role, TileLoop, Wait, Expect, Release, Advance, Skip,
+                 Load, MmaFence, MmaCommit, MmaWait, Fill, Move, LaneReduce, Barrier, ProxyFence, StageStore,
                  TmaStore, StoreCommit, StoreWait, GlobalStore>
         op;
     std::string func; ///< the Func that asked for it, for comments and messages
@@ -279,6 +285,9 @@ struct Kernel {
     std::set<std::string> tiles_of(const Expr &e) const;
     /// The tile whose registers `tile` lives in, through all aliases.
     const std::string &root(const std::string &tile) const;
+    /// Warpgroups that a register tile is dealt to: the consumers, or one where each takes whole tiles (ping-pong).
+    /// Thread t of the consumers has index t modulo the layout's threads.
+    int warpgroups() const { return plan.ping_pong ? 1 : plan.consumers; }
 
 private:
     std::set<std::string> names_;

@@ -529,6 +529,12 @@ private:
             s.op = r;
         } else if (accept_word("advance")) {
             s.op = Advance{name("a ring")};
+        } else if (accept_word("skip")) {
+            Skip skip;
+            skip.ring = name("a ring");
+            expect_word("by");
+            skip.count = expr();
+            s.op = skip;
         } else if (accept_word("mma_fence")) {
             s.op = MmaFence{};
         } else if (accept_word("mma_commit")) {

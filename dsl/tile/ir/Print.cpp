@@ -346,6 +346,7 @@ private:
     std::string of(const Expect &o) { return fmt::format("expect {} bytes {}", name_text(o.ring), o.bytes); }
     std::string of(const Release &o) { return "release " + name_text(o.ring) + (o.sync ? " sync" : ""); }
     std::string of(const Advance &o) { return "advance " + name_text(o.ring); }
+    std::string of(const Skip &o) { return "skip " + name_text(o.ring) + " by " + text(o.count); }
     std::string of(const Load &o) {
         return set(o.dst, fmt::format("load {} {}", copy_name(o.kind), print(k_, o.from)));
     }

@@ -12,6 +12,10 @@ namespace {
 
 using namespace Halide::Internal;
 
+/// Named barriers 1 … are the stores'; those from 8 on say whose turn it is to issue products.
+constexpr int first_turn_barrier = 8;
+constexpr int turn_threads = 256; // who passes and who waits
+
 bool is_zero(const Expr &e) {
     return e.defined() && is_const_zero(e);
 }
@@ -69,7 +73,7 @@ public:
         Body out;
         straight(out, body);
         finish(out);
-        return out;
+        return k_.plan.ping_pong ? in_turn(std::move(out), body) : out;
     }
 
 private:
@@ -85,6 +89,43 @@ private:
     std::vector<Flight> flights_;
     Flight open_;
     bool is_open_ = false;
+
+    bool nested_ = false;
+
+    Expr warpgroup() const { return Variable::make(Halide::Int(32), "wg"); }
+
+    /// Each warpgroup takes every so-manieth tile, and leaves the slots of the others to them.
+    Body in_turn(Body mine, const Body &body) const {
+        If turn{
+            Variable::make(Halide::Int(32), "turn") % k_.plan.consumers == warpgroup(), std::move(mine), {}};
+        std::set<std::string> seen;
+        skips(turn.otherwise, body, 1, seen);
+        return {{std::move(turn), k_.plan.kernel}};
+    }
+
+    void skips(Body &out, const Body &body, const Expr &times, std::set<std::string> &seen) const {
+        for (const Stmt &s : body) {
+            if (const Copy *c = s.as<Copy>(); c && seen.insert(k_.tile(c->dst).ring).second) {
+                out.push_back({Skip{k_.tile(c->dst).ring, simplify(times)}, s.func});
+            } else if (const For *f = s.as<For>()) {
+                skips(out, f->body, times * max(f->hi - f->lo, 0), seen);
+            }
+        }
+    }
+
+    /// Two warpgroups issue the products of their loops one after the other, so that one computes while the other
+    /// stores.
+    void wait_for_turn(Body &out, const std::string &func) {
+        if (k_.plan.ping_pong && !nested_) {
+            put(out, Barrier{first_turn_barrier + warpgroup(), turn_threads, false}, func);
+        }
+    }
+    void pass_turn(Body &out, const std::string &func) {
+        if (k_.plan.ping_pong && !nested_) {
+            Expr next = (warpgroup() + 1) % k_.plan.consumers;
+            put(out, Barrier{first_turn_barrier + next, turn_threads, true}, func);
+        }
+    }
 
     void put(Body &out, decltype(Stmt::op) op, const std::string &func = "") {
         out.push_back({std::move(op), func});
@@ -279,12 +320,13 @@ private:
         f.carry.clear();
         std::set<std::string> used = registers_used(s);
         touch(out, used);
+        wait_for_turn(out, s.func);
         Body full;
         for (const Carry &c : filled) {
             put(full, Fill{c.name, c.init}, s.func);
         }
         Body inner;
-        Consumer nested(*this, {});
+        Consumer nested(Inside{*this});
         nested.straight(inner, f.body);
         for (const Carry &c : all) {
             if (k_.root(c.next) != k_.root(c.name)) {
@@ -320,6 +362,7 @@ private:
         }
         f.body = std::move(inner);
         full.push_back({f, s.func});
+        pass_turn(full, s.func);
         nested.finish(full);
         if (Halide::Internal::can_prove(f.lo < f.hi)) {
             out.insert(out.end(), full.begin(), full.end());
@@ -330,12 +373,16 @@ private:
         for (const Carry &c : all) {
             put(any.otherwise, Fill{c.name, c.init}, s.func);
         }
+        pass_turn(any.otherwise, s.func);
         put(out, std::move(any), s.func);
     }
 
     /// For the body of a loop: nothing of the outer body is in flight there.
-    Consumer(const Consumer &outer, std::vector<Flight> flights)
-        : k_(outer.k_), read_by_threads_(outer.read_by_threads_), flights_(std::move(flights)) {}
+    struct Inside {
+        const Consumer &outer;
+    };
+    explicit Consumer(Inside in)
+        : k_(in.outer.k_), read_by_threads_(in.outer.read_by_threads_), nested_(true) {}
 };
 
 /// setmaxnreg: what launch registers times threads gives, dealt out (golden figures of the register file: 64 K a block).
@@ -358,6 +405,12 @@ void default_registers(Kernel &k) {
 void inject_pipeline(Kernel &k) {
     default_registers(k);
     Role consumer{"consumer", 0, k.plan.consumers, 128, k.plan.consumer_registers, {}};
+    if (k.plan.ping_pong) { // the first turn is warpgroup 0's
+        Expr last = Variable::make(Halide::Int(32), "wg") == k.plan.consumers - 1;
+        consumer.body.push_back(
+            {If{last, {{Barrier{first_turn_barrier, turn_threads, true}, k.plan.kernel}}, {}},
+             k.plan.kernel});
+    }
     consumer.body.push_back({TileLoop{Consumer(k).run(k.body)}, k.plan.kernel});
     Body roles;
     if (!k.rings.empty()) {

@@ -72,7 +72,8 @@ private:
     void through_shared(Body &out, const Store &store, const std::string &func) {
         const SharedLayout box = staging_box(k_, store);
         const int cols = k_.axes.at(box.inner), chunks = cols / box.slab;
-        const int band = k_.axes.at(k_.row_axis) / k_.plan.consumers, blocks = band / 64;
+        const int band = k_.axes.at(k_.row_axis) / k_.warpgroups(), blocks = band / 64;
+        const Expr first_row = k_.warpgroups() == 1 ? Expr(0) : warpgroup() * band;
         const int bytes = (box.bytes() + 1023) / 1024 * 1024, buffers = k_.staging_bytes / bytes;
         const Expr id = 1 + warpgroup();
         auto buffer = [&](int n) {
@@ -94,7 +95,7 @@ private:
                 Region to = store.to;
                 for (ViewDim &d : to.dims) {
                     if (d.axis == k_.row_axis) {
-                        d.base = simplify(d.base + warpgroup() * band + n / chunks * 64);
+                        d.base = simplify(d.base + first_row + n / chunks * 64);
                     } else if (d.axis == box.inner) {
                         d.base = simplify(d.base + n % chunks * box.slab);
                     }

@@ -126,7 +126,7 @@ private:
 
     /// Over the row axis and `col`; each may be the stand-in.
     RegisterLayout over(const std::string &row, const std::string &col) const {
-        const int consumers = k_.plan.consumers;
+        const int consumers = k_.warpgroups();
         if (has_product_) {
             const int r = row == no_axis ? 64 * consumers : rows();
             return wgmma_fragment(row, r, col, col == no_axis ? 8 : extent(col), consumers);
@@ -182,7 +182,7 @@ private:
         }
         const Span span = plan == k_.plan.products.end() ? Span{} : plan->second.span;
         const Tile &a = k_.tile(m.a), &b = k_.tile(m.b), &d = k_.tile(m.dst);
-        const int per = 64 * k_.plan.consumers;
+        const int per = 64 * k_.warpgroups();
         if (rows() % per != 0) {
             refuse("K1115",
                    fmt::format("{} rows of `{}` over {} warpgroups: wgmma takes 64 rows a warpgroup", rows(),

@@ -64,7 +64,7 @@ private:
                 Ring r;
                 r.name = ring;
                 r.depth = std::max(1, depth);
-                r.consumers = k_.plan.consumers;
+                r.consumers = k_.warpgroups();
                 k_.rings.push_back(r);
                 if (depth == 0) {
                     flexible_.push_back(ring);
