@@ -25,6 +25,7 @@ struct VariantCondition {
         StrideMultipleOf,
         AlignedTo,
         StrideIs,       ///< of tile kernels
+        MinIs,          ///< of tile kernels
         DeviceAlignedTo ///< of tile kernels; unlike AlignedTo says nothing of the host's copy
     };
     What what = What::ExtentAtLeast;

@@ -43,6 +43,47 @@ private:
     std::set<std::string> seen_;
 };
 
+/// The graph with some Funcs replaced by extern stages.
+class Graph : public LegalizeStorage {
+public:
+    Graph(const Halide::Target &target, const LegalizeOptions &options, Finish finish)
+        : LegalizeStorage(target, options.storage, std::move(finish)), options_(options) {}
+
+protected:
+    bool replace(const Function &old, Function &now) override {
+        auto it = options_.replace.find(base_name(old.name()));
+        if (it == options_.replace.end()) {
+            return false;
+        }
+        std::vector<ExternFuncArgument> arguments = {user_context_value()};
+        for (ExternFuncArgument a : it->second.arguments) {
+            if (a.is_func()) {
+                a.func = rebuild(Function(a.func)).get_contents();
+            } else if (a.is_image_param()) {
+                a.image_param = rebuild(a.image_param);
+            } else if (a.is_buffer()) {
+                a.buffer = rebuild(a.buffer);
+            } else {
+                a.expr = mutate(a.expr);
+            }
+            arguments.push_back(a);
+        }
+        std::vector<Halide::Type> types;
+        for (const Halide::Type &t : old.output_types()) {
+            types.push_back(stored(t));
+        }
+        std::vector<Var> dims;
+        for (const std::string &name : old.args()) {
+            dims.emplace_back(name);
+        }
+        now.define_extern(it->second.symbol, arguments, types, dims, NameMangling::C, DeviceAPI::CUDA);
+        return true;
+    }
+
+private:
+    const LegalizeOptions &options_;
+};
+
 LegalizedArgument input_argument(const Parameter &before, const Parameter &now) {
     LegalizedArgument a;
     a.name = now.name();
@@ -86,7 +127,7 @@ LegalizedPipeline legalize(const std::vector<Func> &outputs, const std::vector<P
             return legalize_math(e, in_update_of, target);
         };
     }
-    LegalizeStorage graph(target, options.storage, finish);
+    Graph graph(target, options, finish);
     LegalizedPipeline out;
     for (const Parameter &p : inputs) {
         out.inputs.push_back(input_argument(p, graph.rebuild(p)));

@@ -22,9 +22,18 @@
 
 namespace kiln {
 
+/// A Func that compiled code of Kiln's own computes, on the device: it becomes an extern stage `symbol`.
+struct StageReplacement {
+    std::string symbol;
+    /// In the order of the C function, after the user_context: Funcs and buffers of the pipeline as it was, scalar
+    /// Exprs. Then come the Func's own buffers.
+    std::vector<Halide::ExternFuncArgument> arguments;
+};
+
 struct LegalizeOptions {
     bool math = true;    ///< NaN, infinities and signed zero as docs/numerics.md says
     bool storage = true; ///< 16-bit floats as UInt(16) with explicit conversions where the target needs it
+    std::map<std::string, StageReplacement> replace = {}; ///< by the Func's name
 };
 
 /// One argument of the compiled function. A Tuple output is several of these, named `y.0`, `y.1`.

@@ -73,26 +73,29 @@ Function GraphRebuild::rebuild(const Function &old) {
     if (auto it = functions_.find(key); it != functions_.end()) {
         return it->second;
     }
-    for (const auto &[name, callee] : find_direct_calls(old)) {
-        if (!callee.same_as(old)) {
+    std::string name = base_name(old.name());
+    Function now(name);
+    bool replaced = replace(old, now);
+    for (const auto &[callee_name, callee] : find_direct_calls(old)) {
+        if (!replaced && !callee.same_as(old)) {
             rebuild(callee);
         }
     }
-    std::string name = base_name(old.name());
     if (by_name_.count(name)) {
         throw Error(fault("K1020", fmt::format("two Funcs of this pipeline have the name `{}`", name),
                           "give each Func a name of its own: a schedule refers to Funcs by name"));
     }
-    Function now(name);
     functions_[key] = now;
     by_name_[name] = {old, now};
     pointers_[old.get_contents()] = now.get_contents();
-    if (old.has_extern_definition()) {
-        rebuild_extern(old, now);
-    } else {
-        rebuild_definitions(old, now);
+    if (!replaced) {
+        if (old.has_extern_definition()) {
+            rebuild_extern(old, now);
+        } else {
+            rebuild_definitions(old, now);
+        }
+        copy_schedules(old, now);
     }
-    copy_schedules(old, now);
     for (size_t i = 0; i < old.output_buffers().size(); ++i) {
         parameters_[old.output_buffers()[i].name()] = now.output_buffers()[i];
         without_constraints_.emplace_back(old.output_buffers()[i], now.output_buffers()[i]);
@@ -282,6 +285,21 @@ void GraphRebuild::rename_levels() {
     }
 }
 
+Buffer<> GraphRebuild::rebuild(const Buffer<> &old) {
+    Type kept = stored(old.type());
+    if (kept == old.type()) {
+        return old;
+    }
+    Buffer<> &image = images_[old.name()];
+    if (!image.defined()) {
+        // Same bits under the stored type, in memory of its own.
+        halide_buffer_t raw = *old.raw_buffer();
+        raw.type = halide_type_t(kept.code(), uint8_t(kept.bits()));
+        image = Buffer<>(Runtime::Buffer<>(raw).copy(), base_name(old.name()));
+    }
+    return image;
+}
+
 ReductionDomain GraphRebuild::rebuild(const ReductionDomain &old) {
     if (auto it = domains_.find(old); it != domains_.end()) {
         return it->second;
@@ -322,14 +340,7 @@ Expr GraphRebuild::visit(const Call *op) {
         } else if (kept == type) {
             call = Call::make(op->image, args);
         } else {
-            Buffer<> &image = images_[op->name];
-            if (!image.defined()) {
-                // Same bits under the stored type, in memory of its own.
-                halide_buffer_t raw = *op->image.raw_buffer();
-                raw.type = halide_type_t(kept.code(), uint8_t(kept.bits()));
-                image = Buffer<>(Runtime::Buffer<>(raw).copy(), base_name(op->name));
-            }
-            call = Call::make(image, args);
+            call = Call::make(rebuild(op->image), args);
         }
         return kept == type ? call : load(call, type);
     }

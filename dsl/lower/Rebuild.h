@@ -21,6 +21,8 @@ class GraphRebuild : public Halide::Internal::IRMutator {
 public:
     /// The new Function of `old`; the same one at every call.
     Halide::Internal::Function rebuild(const Halide::Internal::Function &old);
+    /// The same for a constant buffer that is handed to a stage.
+    Halide::Buffer<> rebuild(const Halide::Buffer<> &old);
     /// The new parameter of `old`, with the buffer or value bound to it where its type stays.
     Halide::Parameter rebuild(const Halide::Parameter &old);
     /// Constraints may name any other parameter, outputs too: they are copied when all of them exist.
@@ -47,6 +49,11 @@ protected:
     /// undefined.
     virtual Halide::Expr finish(const Halide::Expr &e, const Halide::Internal::Function &in_update_of) {
         return e;
+    }
+
+    /// Gives `now` another definition than `old`'s; false: it gets that. What only `old` reads is left out then.
+    virtual bool replace(const Halide::Internal::Function &old, Halide::Internal::Function &now) {
+        return false;
     }
 
     using IRMutator::visit;

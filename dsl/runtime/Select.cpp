@@ -95,6 +95,12 @@ bool holds(const kiln_entry_library &library, const kiln_entry_condition &c, hal
         }
         why("stride %d of `%s` is %d, not %lld", c.dimension, name, b.dim[c.dimension].stride, value);
         return false;
+    case KILN_MIN_IS:
+        if (b.dim[c.dimension].min == c.value) {
+            return true;
+        }
+        why("min %d of `%s` is %d, not %lld", c.dimension, name, b.dim[c.dimension].min, value);
+        return false;
     case KILN_DEVICE_ALIGNED_TO:
         if (b.device % static_cast<uint64_t>(c.value) == 0) {
             return true;

@@ -308,7 +308,8 @@ int kiln_tile_query(const kiln_tile_view *views, int32_t view_count) {
         }
         bool nothing = touches_nothing(views[i]);
         for (int d = 0; d < b.dimensions; d++) {
-            int64_t first = views[i].box[d][0], last = nothing ? first - 1 : views[i].box[d][1];
+            int64_t first = views[i].box[d][0] < 0 && !nothing ? views[i].box[d][0] : 0;
+            int64_t last = nothing ? -1 : views[i].box[d][1];
             b.dim[d].min = narrow(first);
             b.dim[d].extent = narrow(last - first + 1);
         }
@@ -316,26 +317,33 @@ int kiln_tile_query(const kiln_tile_view *views, int32_t view_count) {
     return any;
 }
 
-int kiln_tile_check(void *user_context, const kiln_tile_view *views, int32_t view_count) {
+int kiln_tile_check(void *user_context, const kiln_tile_kernel *kernel, const kiln_tile_view *views,
+                    int32_t view_count) {
     for (int32_t i = 0; i < view_count; i++) {
         const kiln_tile_view &v = views[i];
-        if (!v.is_output && touches_nothing(v)) {
-            continue;
-        }
-        for (int d = 0; d < v.buffer->dimensions; d++) {
+        bool unread = !v.is_output && touches_nothing(v);
+        for (int d = 0; d < v.buffer->dimensions && !unread; d++) {
             int64_t first = v.buffer->dim[d].min, last = first + v.buffer->dim[d].extent - 1;
-            bool empty = last < first && v.box[d][1] < v.box[d][0];
-            if (v.is_output ? !empty && (first != v.box[d][0] || last != v.box[d][1])
-                            : v.box[d][0] < first || v.box[d][1] > last) {
+            if (!v.is_output && (v.box[d][0] < first || v.box[d][1] > last)) {
+                return report(
+                    user_context, KILN_INVALID_ARGUMENT,
+                    "`%s` has %lld to %lld in dimension %d, but the kernel reads %lld to %lld of it", v.name,
+                    static_cast<long long>(first), static_cast<long long>(last), d,
+                    static_cast<long long>(v.box[d][0]), static_cast<long long>(v.box[d][1]));
+            }
+            if (first != 0) {
                 return report(user_context, KILN_INVALID_ARGUMENT,
-                              "`%s` has %lld to %lld in dimension %d, but the kernel %s %lld to %lld of it",
-                              v.name, static_cast<long long>(first), static_cast<long long>(last), d,
-                              v.is_output ? "writes" : "reads", static_cast<long long>(v.box[d][0]),
-                              static_cast<long long>(v.box[d][1]));
+                              "`%s` begins at %lld in dimension %d, the tile kernel of `%s` needs 0", v.name,
+                              static_cast<long long>(first), d, kernel->name);
             }
         }
     }
     return 0;
+}
+
+int kiln_tile_refuse(void *user_context, const kiln_tile_kernel *kernel, const char *condition) {
+    return report(user_context, KILN_INVALID_ARGUMENT, "the tile kernel of `%s` is made for calls with %s",
+                  kernel->name, condition);
 }
 
 int kiln_tile_allocate(void *user_context, halide_buffer_t *buffer) {

@@ -51,13 +51,14 @@ enum {
     KILN_TILE_BFLOAT16 = 9
 };
 
-/** A buffer as the kernel sees it, and the box of it that this call touches. */
+/** A buffer as the kernel sees it. Kernels count from 0: every buffer must begin there. */
 typedef struct kiln_tile_view {
     const char *name;
     halide_buffer_t *buffer;
-    uint8_t element;   /**< KILN_TILE_… */
-    uint8_t is_output; /**< written; its box must be the buffer's, no more and no less */
-    /** First and last coordinate of each dimension; a last one below the first: nothing is touched. */
+    uint8_t element; /**< KILN_TILE_… */
+    uint8_t is_output;
+    /** What this call reads of an input: first and last coordinate of each dimension; a last one below the first:
+     * nothing. Of an output: {0, -1}. */
     int64_t box[KILN_MAX_RANK][2];
 } kiln_tile_view;
 
@@ -82,13 +83,16 @@ typedef struct kiln_tile_param {
     int64_t value;
 } kiln_tile_param;
 
-/** 1 where any buffer is a bounds query: then the queries among the inputs have got their boxes, and the stage is to
- * return 0. Else 0. */
+/** 1 where any buffer is a bounds query: then the queries have got their boxes, begun at 0, and the stage is to return
+ * 0. Else 0. */
 KILN_API int kiln_tile_query(const kiln_tile_view *views, int32_t view_count);
 
-/** Compares boxes with buffers. KILN_INVALID_ARGUMENT where an input has less than is read, or an output another box
- * than is written. */
-KILN_API int kiln_tile_check(void *user_context, const kiln_tile_view *views, int32_t view_count);
+/** KILN_INVALID_ARGUMENT where an input has less than is read, or a buffer does not begin at 0. */
+KILN_API int kiln_tile_check(void *user_context, const kiln_tile_kernel *kernel, const kiln_tile_view *views,
+                             int32_t view_count);
+
+/** KILN_INVALID_ARGUMENT: the call breaks a condition of the kernel, which `condition` states. */
+KILN_API int kiln_tile_refuse(void *user_context, const kiln_tile_kernel *kernel, const char *condition);
 
 /** Gives an output device memory, where it has none. For outputs that another stage's kernel writes. */
 KILN_API int kiln_tile_allocate(void *user_context, halide_buffer_t *buffer);

@@ -52,7 +52,7 @@ protected:
         b.device = reinterpret_cast<uint64_t>(memory);
         b.device_interface = halide_cuda_device_interface();
         views[which] = {which ? "y" : "x", &b, KILN_TILE_BFLOAT16, static_cast<uint8_t>(which), {}};
-        views[which].box[0][1] = n - 1;
+        views[which].box[0][1] = which ? -1 : n - 1;
         views[which].box[1][1] = m - 1;
     }
     int launch(std::vector<int64_t> grid = {2, 3}) {
@@ -313,27 +313,33 @@ TEST_F(Tile, QueriesAndChecks) {
     uint64_t device = x.device;
     x.device = 0;
     EXPECT_EQ(kiln_tile_query(views, 2), 1);
-    EXPECT_EQ(dims_x[0].min, 2);
-    EXPECT_EQ(dims_x[0].extent, 62);
+    EXPECT_EQ(dims_x[0].min, 0) << "kernels count from 0";
+    EXPECT_EQ(dims_x[0].extent, 64);
     EXPECT_EQ(dims_x[1].extent, 8);
     views[0].box[1][1] = -1; // nothing at all
     EXPECT_EQ(kiln_tile_query(views, 2), 1);
     EXPECT_EQ(dims_x[0].extent, 0);
     x.device = device;
-    EXPECT_EQ(kiln_tile_check(&call, views, 2), 0) << "an input that is not read may be any";
+    EXPECT_EQ(kiln_tile_check(&call, &kernel, views, 2), 0) << "an input that is not read may be any";
     views[0].box[1][1] = 7;
-    EXPECT_EQ(kiln_tile_check(&call, views, 2), KILN_INVALID_ARGUMENT);
-    EXPECT_EQ(message(), "`x` has 2 to 1 in dimension 0, but the kernel reads 2 to 63 of it");
+    EXPECT_EQ(kiln_tile_check(&call, &kernel, views, 2), KILN_INVALID_ARGUMENT);
+    EXPECT_EQ(message(), "`x` has 0 to -1 in dimension 0, but the kernel reads 2 to 63 of it");
     dims_x[0] = {0, 100, 1, 0};
     dims_x[1] = {0, 8, 72, 0};
-    EXPECT_EQ(kiln_tile_check(&call, views, 2), 0) << "an input may have more";
+    EXPECT_EQ(kiln_tile_check(&call, &kernel, views, 2), 0) << "an input may have more";
     dims_x[1].min = 1;
-    EXPECT_EQ(kiln_tile_check(&call, views, 2), KILN_INVALID_ARGUMENT);
+    EXPECT_EQ(kiln_tile_check(&call, &kernel, views, 2), KILN_INVALID_ARGUMENT);
     EXPECT_EQ(message(), "`x` has 1 to 8 in dimension 1, but the kernel reads 0 to 7 of it");
     dims_x[1].min = 0;
-    dims_y[1].extent = 9;
-    EXPECT_EQ(kiln_tile_check(&call, views, 2), KILN_INVALID_ARGUMENT);
-    EXPECT_EQ(message(), "`y` has 0 to 8 in dimension 1, but the kernel writes 0 to 7 of it");
+    dims_x[1] = {-1, 10, 72, 0};
+    EXPECT_EQ(kiln_tile_check(&call, &kernel, views, 2), KILN_INVALID_ARGUMENT);
+    EXPECT_EQ(message(), "`x` begins at -1 in dimension 1, the tile kernel of `y` needs 0");
+    dims_x[1] = {0, 8, 72, 0};
+    dims_y[0].min = 3;
+    EXPECT_EQ(kiln_tile_check(&call, &kernel, views, 2), KILN_INVALID_ARGUMENT);
+    EXPECT_EQ(message(), "`y` begins at 3 in dimension 0, the tile kernel of `y` needs 0");
+    EXPECT_EQ(kiln_tile_refuse(&call, &kernel, "x.extent.0 <= 64"), KILN_INVALID_ARGUMENT);
+    EXPECT_EQ(message(), "the tile kernel of `y` is made for calls with x.extent.0 <= 64");
 }
 
 TEST_F(Tile, ManyThreads) {
