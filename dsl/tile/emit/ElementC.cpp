@@ -1,0 +1,243 @@
+#include "dsl/tile/emit/ElementC.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace kiln::tile {
+
+using namespace Halide::Internal;
+using Halide::Expr;
+using Halide::Type;
+
+namespace {
+
+bool is_view(const Call *c) {
+    return c && c->name.compare(0, 5, "view:") == 0;
+}
+
+/// Reads that a loop over neighbours can load ahead: views and tiles in shared memory, each once.
+class Reads : public IRGraphVisitor {
+public:
+    explicit Reads(const Kernel &k) : k_(k) {}
+    std::vector<Expr> found;
+
+private:
+    const Kernel &k_;
+    using IRGraphVisitor::visit;
+    void add(const Expr &e) {
+        for (const Expr &f : found) {
+            if (equal(f, e)) {
+                return;
+            }
+        }
+        found.push_back(e);
+    }
+    void visit(const Call *op) override {
+        IRGraphVisitor::visit(op);
+        if (is_view(op)) {
+            add(op);
+        }
+    }
+    void visit(const Variable *op) override {
+        auto t = k_.tiles.find(op->name);
+        if (t != k_.tiles.end() && t->second.space == Space::Shared) {
+            add(op);
+        }
+    }
+};
+
+class Replace : public IRMutator {
+public:
+    Replace(const Expr &what, const Expr &by) : what_(what), by_(by) {}
+    using IRMutator::mutate;
+    Expr mutate(const Expr &e) override { return equal(e, what_) ? by_ : IRMutator::mutate(e); }
+
+private:
+    Expr what_, by_;
+};
+
+} // namespace
+
+bool ElementC::nonnegative(const Expr &e) const {
+    if (const Variable *v = e.as<Variable>()) {
+        const bool minimum = v->name.find(".min.") != std::string::npos;
+        return v->type.is_uint() || (!p_.k_.tiles.count(v->name) && v->name[0] != '@' && !minimum);
+    }
+    return ExprC::nonnegative(e);
+}
+
+std::string ElementC::variable(const Variable *v) {
+    if (auto n = named_.find(v->name); n != named_.end()) {
+        return n->second;
+    }
+    if (is_axis_var(v->name)) {
+        return p_.coordinate(v->name.substr(1), digits_);
+    }
+    if (auto t = p_.k_.tiles.find(v->name); t != p_.k_.tiles.end()) {
+        return t->second.space == Space::Shared ? load_tile(t->second) : p_.element(t->second, digits_);
+    }
+    if (v->name == "wg") {
+        return "wg";
+    }
+    for (const char *part : {".extent.", ".stride.", ".min."}) {
+        if (v->name.find(part) != std::string::npos) {
+            return p_.value(v->name);
+        }
+    }
+    return p_.id("i_", v->name);
+}
+
+std::string ElementC::inside(const std::string &view, const std::vector<Expr> &index, size_t from) {
+    std::string test;
+    for (size_t d = from; d < index.size(); d++) {
+        if (p_.k_.axes_of(index[d]).empty()) {
+            continue; // the launch checks boxes; only the rest of a tile can be outside
+        }
+        const std::string extent = p_.value(fmt::format("{}.extent.{}", view, d)), i = print(index[d]);
+        test += test.empty() ? "" : " && ";
+        test += nonnegative(index[d]) ? fmt::format("{} < {}", i, extent)
+                                      : fmt::format("(u32){} < (u32){}", i, extent);
+    }
+    return test;
+}
+
+std::string ElementC::view(const Call *c) {
+    return load_view(c);
+}
+
+std::string ElementC::load_view(const Call *c) {
+    const std::string view = c->name.substr(5);
+    std::vector<std::string> at;
+    for (const Expr &a : c->args) {
+        at.push_back(print(a));
+    }
+    const std::string p = p_.pointer(view);
+    std::string x = fmt::format("{}[{}]", p, p_.view_offset(view, at));
+    if (c->type.is_bool()) {
+        x = fmt::format("({} != 0)", x);
+    }
+    const std::string test = inside(view, c->args, 0);
+    return test.empty() ? x : fmt::format("({} ? {} : {})", test, x, cast(c->type, Halide::Int(32), "0"));
+}
+
+std::string ElementC::load_tile(const Tile &t) {
+    const SharedLayout &l = t.shared;
+    auto at = [&](const std::string &axis) { return axis.empty() ? "0" : p_.coordinate(axis, digits_); };
+    return fmt::format("*{}(smem + {} + {})", p_.dialect_.shared_pointer("const " + p_.storage(t.type)),
+                       p_.shared_base(t), p_.shared_at(t.name, l, at(l.inner), at(l.outer)));
+}
+
+std::string ElementC::part(Type t, const std::string &words) const {
+    Dialect &d = p_.dialect_;
+    if (t.bits() == 32) {
+        const std::string w = words + "[e]";
+        return t == Halide::UInt(32) ? w : d.reinterpret(t, Halide::UInt(32), w);
+    }
+    std::string x;
+    if (t.bits() == 16) {
+        x = fmt::format("{}({}[e / 2], e % 2)", d.use("half_of"), words);
+    } else {
+        x = fmt::format("{}({}[e / 4], e % 4)", d.use("byte_of"), words);
+    }
+    if (t.is_bool()) {
+        return fmt::format("({} != 0)", x);
+    }
+    return fmt::format("({}){}", d.type(t), x);
+}
+
+Expr ElementC::load_ahead(const Expr &whole) {
+    Expr e = substitute_in_all_lets(whole);
+    if (!digits_ || digits_->run() < 2 || digits_->names[0].empty()) {
+        return e;
+    }
+    const LayoutPart first = digits_->layout.registers[0];
+    if (first.stride != 1 || first.axis.empty()) {
+        return e;
+    }
+    const int run = digits_->run();
+    Digits start = *digits_; // the coordinates of the run's first element
+    start.names[0] = "";
+    Reads reads(p_.k_);
+    e.accept(&reads);
+    for (const Expr &r : reads.found) {
+        const Type t = r.type();
+        const int bytes = t.is_bool() ? 1 : t.bytes();
+        int count = 0;
+        const Call *c = r.as<Call>();
+        ElementC at(p_, &start);
+        std::string from, inner;
+        const std::string words = "w" + std::to_string(p_.serial_);
+        if (c) {
+            const std::string view = c->name.substr(5);
+            if (!p_.options_.vectors) {
+                continue;
+            }
+            count = p_.neighbours(view, c->args, first.axis, digits_->layout, run);
+        } else {
+            const SharedLayout &l = p_.k_.tile(r.as<Variable>()->name).shared;
+            count = l.inner != first.axis ? 1 : run;
+            while (count > 1 && (16 / bytes < count || l.slab % count != 0)) {
+                count /= 2;
+            }
+            // Every run of the layout starts at a multiple of its length.
+            for (const LayoutPart &p : digits_->layout.threads) {
+                while (count > 1 && p.axis == first.axis && p.stride % count != 0) {
+                    count /= 2;
+                }
+            }
+            if (count * l.element_bytes > 4 && l.swizzle == 0 && l.pitch % (count * l.element_bytes) != 0) {
+                count = 1;
+            }
+        }
+        if (count * bytes < 4 || bytes > 4) {
+            continue;
+        }
+        p_.serial_++;
+        p_.line(fmt::format("u32 {}[{}];", words, run * bytes / 4));
+        for (int part = 0; part < run; part += count) {
+            const std::string to = fmt::format("{} + {}", words, part * bytes / 4);
+            if (c) {
+                const std::string view = c->name.substr(5);
+                std::vector<Expr> index = c->args;
+                index[0] = index[0] + part;
+                std::vector<std::string> text;
+                for (const Expr &i : index) {
+                    text.push_back(at.print(simplify(i)));
+                }
+                const std::string left = fmt::format("{} - {}", p_.value(view + ".extent.0"), text[0]);
+                std::string test = at.inside(view, index, 1);
+                if (!at.nonnegative(index[0])) {
+                    test += fmt::format("{}{} >= 0", test.empty() ? "" : " && ", text[0]);
+                }
+                p_.line(fmt::format("{}({}, {} + {}, {});", p_.dialect_.vector_load(bytes * 8, count), to,
+                                    p_.pointer(view), p_.view_offset(view, text),
+                                    test.empty() ? left : fmt::format("{} ? {} : 0", test, left)));
+            } else {
+                const Tile &tile = p_.k_.tile(r.as<Variable>()->name);
+                const SharedLayout &l = tile.shared;
+                Digits here = start;
+                std::string in = p_.coordinate(l.inner, &here);
+                in = part == 0 ? in : fmt::format("{} + {}", in, part);
+                const std::string out = l.outer.empty() ? "0" : p_.coordinate(l.outer, &here);
+                const int n = count * bytes / 4;
+                const std::string vector = n == 4 ? "uint4" : n == 2 ? "uint2" : "u32", v = p_.fresh("v");
+                p_.line(fmt::format("const {} {} = *{}(smem + {} + {});", vector, v,
+                                    p_.dialect_.shared_pointer("const " + vector), p_.shared_base(tile),
+                                    p_.shared_at(tile.name, l, in, out)));
+                std::string copy;
+                for (int i = 0; i < n; i++) {
+                    copy += fmt::format("{}{}[{}] = {}{};", i ? " " : "", words, part * bytes / 4 + i, v,
+                                        n == 1 ? std::string() : fmt::format(".{}", "xyzw"[i]));
+                }
+                p_.line(copy);
+            }
+        }
+        const std::string name = "@" + words;
+        named_[name] = part(t, words);
+        e = Replace(r, Variable::make(t, name)).mutate(e);
+    }
+    return e;
+}
+
+} // namespace kiln::tile

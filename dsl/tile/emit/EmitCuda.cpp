@@ -1,0 +1,381 @@
+// The frame of a CUDA kernel: parameters, barriers, roles, and the walk over tiles that a counter hands out.
+#include "dsl/tile/emit/CudaPrinter.h"
+#include "dsl/tile/emit/ElementC.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace kiln::tile {
+
+using namespace Halide::Internal;
+
+namespace {
+
+constexpr int register_file = 65536, most_registers = 255;
+constexpr int crew_barrier = 15; ///< named barrier for reductions over the warps of a role
+
+bool contains(const std::string &text, const std::string &word) {
+    return text.find(word) != std::string::npos;
+}
+
+} // namespace
+
+CudaPrinter::CudaPrinter(const Kernel &k, CudaDialect &dialect, const EmitOptions &options)
+    : Printer(k, dialect, options), cuda_(dialect) {}
+
+void CudaPrinter::barrier() {
+    if (crew_.whole) {
+        line("__syncthreads();");
+    } else {
+        line(fmt::format("{}({}, {});", dialect_.use("bar_sync"), crew_barrier, crew_.threads()));
+    }
+}
+
+std::string CudaPrinter::shuffle_xor(const std::string &value, int mask) {
+    return fmt::format("{}({}, {})", dialect_.use("shuffle_xor"), value, mask);
+}
+
+bool CudaPrinter::copied_by_threads(const std::string &ring, CopyKind kind) const {
+    bool found = false;
+    walk(k_.body, [&](const Stmt &s) {
+        const Load *l = s.as<Load>();
+        found |= l && l->kind == kind && k_.tile(l->dst).ring == ring;
+    });
+    return found;
+}
+
+/// One thread expects the bytes of TMA; each thread that copies arrives for itself.
+int CudaPrinter::full_arrivals(const Ring &r) const {
+    int threads = 128;
+    for (const Stmt &s : k_.body) {
+        if (const Role *role = s.as<Role>(); role && role->first_warpgroup >= k_.plan.consumers) {
+            threads = role->threads == 1 ? 1 : 128 * role->warpgroups;
+        }
+    }
+    const int tma = copied_by_threads(r.name, CopyKind::Tma),
+              async = copied_by_threads(r.name, CopyKind::CpAsync),
+              plain = copied_by_threads(r.name, CopyKind::Plain);
+    return std::max(1, tma + threads * (async + plain));
+}
+
+std::string CudaPrinter::barriers() {
+    return apart([&] {
+        for (const Ring &r : k_.rings) {
+            line(fmt::format("const u32 {} = shared + {}, {} = shared + {};", id("full_", r.name), r.barriers,
+                             id("empty_", r.name), r.barriers + 8 * r.depth));
+        }
+        const bool prefetches = !maps_.empty();
+        if (k_.rings.empty() && !prefetches && dynamic_at_ == 0) {
+            return;
+        }
+        open("if (threadIdx.x == 0)");
+        for (const KernelParam &m : maps_) {
+            line(fmt::format("{}({});", dialect_.use("prefetch_map"),
+                             tensor_map(m.map.view, m.map.box, m.map.swizzle)));
+        }
+        const std::string &init = dialect_.use("mbar_init");
+        for (const Ring &r : k_.rings) {
+            open(fmt::format("for (int i = 0; i < {}; i++)", r.depth));
+            line(fmt::format("{}({} + 8 * i, {});", init, id("full_", r.name), full_arrivals(r)));
+            line(fmt::format("{}({} + 8 * i, {});", init, id("empty_", r.name), r.consumers));
+            close();
+        }
+        if (dynamic_at_ != 0 && !k_.rings.empty()) {
+            open("for (int i = 0; i < 2; i++)");
+            line(fmt::format("{}(shared + {} + 8 * i, 1);", init, dynamic_at_));
+            line(fmt::format("{}(shared + {} + 8 * i, {});", init, dynamic_at_ + 16, 4 * k_.plan.consumers));
+            close();
+        }
+        line(dialect_.use("mbar_init_fence") + "();");
+        close();
+        line(k_.plan.cluster_x * k_.plan.cluster_y > 1 ? dialect_.use("cluster_start") + "();"
+                                                       : "__syncthreads();");
+    });
+}
+
+/// What the crew runs, with the variables that turn out to be needed in front of it.
+void CudaPrinter::crew_body(const Body &b) {
+    std::set<std::string> arrays;
+    arrays.swap(arrays_);
+    slot_of_.clear();
+    phases_.clear();
+    held_.clear();
+    descriptors_.clear();
+    before_.clear();
+    offsets_.clear();
+    const std::string inner = apart([&] { body(b); });
+    std::string rings;
+    for (const Ring &r : k_.rings) {
+        auto declare = [&](const char *type, const std::string &name) {
+            line(fmt::format("{} {} = 0;", type, name));
+        };
+        if (slot_of_.count(r.name)) {
+            declare("int", id("slot_", r.name));
+        }
+        if (phases_.count(r.name)) {
+            declare("u32", id("phase_", r.name));
+        }
+        if (held_.count(r.name)) {
+            declare("int", id("held_", r.name));
+        }
+    }
+    declare_offsets();
+    std::istringstream lines(before_);
+    for (std::string l; std::getline(lines, l);) {
+        line(l);
+    }
+    declare_arrays();
+    arrays_.swap(arrays);
+    out_ += inner;
+}
+
+void CudaPrinter::role(const Role &r) {
+    crew_ = {r.first_warpgroup, r.warpgroups, false, r.threads == 1};
+    if (r.registers != 0) {
+        const int at_launch = std::min(most_registers, register_file / k_.threads / 8 * 8);
+        if (r.registers != at_launch) {
+            line(fmt::format("{}<{}>();",
+                             dialect_.use(r.registers > at_launch ? "registers_up" : "registers_down"),
+                             r.registers));
+        }
+    }
+    const int first = 128 * r.first_warpgroup;
+    line(first == 0 ? "const int thread = threadIdx.x;"
+                    : fmt::format("const int thread = threadIdx.x - {};", first));
+    line(r.first_warpgroup == 0 ? "const int wg = warpgroup;"
+                                : fmt::format("const int wg = warpgroup - {};", r.first_warpgroup));
+    if (crew_.single) {
+        open("if (thread == 0)");
+    }
+    crew_body(r.body);
+    if (crew_.single) {
+        close();
+    }
+}
+
+void CudaPrinter::statement(const Stmt &s) {
+    auto say = [&](const char *wrapper) { line(fmt::format("{}();", dialect_.use(wrapper))); };
+    if (const Wait *w = s.as<Wait>()) {
+        const Ring &r = *k_.ring(w->ring);
+        const bool is_full = w->what == Wait::What::Full;
+        line(fmt::format("{}({}, {}{});", dialect_.use("mbar_wait"), is_full ? full(r) : empty(r),
+                         phase(w->ring), is_full ? "" : " ^ 1"));
+        if (is_full && copied_by_threads(w->ring, CopyKind::CpAsync)) {
+            say("proxy_fence"); // the tensor cores read what threads wrote
+        }
+    } else if (const Expect *e = s.as<Expect>()) {
+        if (copied_by_threads(e->ring, CopyKind::Tma)) {
+            line(fmt::format("{}{}({}, {});", one(), dialect_.use("mbar_expect"), full(*k_.ring(e->ring)),
+                             e->bytes));
+        }
+    } else if (const Release *r = s.as<Release>()) {
+        release(*r);
+    } else if (const Advance *a = s.as<Advance>()) {
+        advance(*a);
+    } else if (const Load *l = s.as<Load>(); l && l->kind == CopyKind::Tma) {
+        tma_load(*l);
+    } else if (s.as<MmaFence>()) {
+        say("wgmma_fence");
+    } else if (s.as<MmaCommit>()) {
+        say("wgmma_commit");
+    } else if (const MmaWait *w = s.as<MmaWait>()) {
+        line(fmt::format("{}<{}>();", dialect_.use("wgmma_wait"), w->pending));
+    } else if (const Barrier *b = s.as<Barrier>()) {
+        named_barrier(*b);
+    } else if (s.as<ProxyFence>()) {
+        say("proxy_fence");
+    } else if (const StageStore *g = s.as<StageStore>()) {
+        stage_store(*g);
+    } else if (const TmaStore *t = s.as<TmaStore>()) {
+        tma_store(*t);
+    } else if (s.as<StoreCommit>()) {
+        line(fmt::format("{}{}();", one(), dialect_.use("store_commit")));
+    } else if (const StoreWait *w = s.as<StoreWait>()) {
+        line(fmt::format("{}{}<{}>();", one(), dialect_.use("store_wait"), w->pending));
+    } else if (const TileLoop *t = s.as<TileLoop>(); t && k_.plan.dynamic) {
+        dynamic_tiles(*t);
+    } else {
+        Printer::statement(s);
+    }
+}
+
+/// Tiles come from a counter in global memory. The producer fetches them and passes their numbers on through a ring of
+/// two slots; the last block to finish sets the counter back.
+void CudaPrinter::dynamic_tiles(const TileLoop &t) {
+    Expr all = 1;
+    for (const GridLoop &g : k_.grid) {
+        all = all * g.extent;
+    }
+    const std::string tiles = value("tiles", all);
+    std::set<std::string> outside;
+    outside.swap(arrays_);
+    const std::string finish =
+        "if (atomicAdd(counter + 1, 1) == (int)gridDim.x - 1) { counter[0] = 0; counter[1] = 0; "
+        "__threadfence(); }";
+    if (k_.rings.empty()) {
+        line("u32 tile = blockIdx.x;");
+        open(fmt::format("while (tile < {})", tiles));
+        tile_coordinates("tile");
+        const std::string inner = apart([&] { body(t.body); });
+        declare_arrays();
+        out_ += inner;
+        line("__syncthreads();");
+        line(fmt::format("if (thread == 0) *(u32 *)(smem + {}) = gridDim.x + atomicAdd(counter, 1);",
+                         dynamic_at_));
+        line("__syncthreads();");
+        line(fmt::format("tile = *(u32 *)(smem + {});", dynamic_at_));
+        close();
+        line("if (thread == 0) { " + finish + " }");
+        arrays_.swap(outside);
+        return;
+    }
+    const std::string full = fmt::format("shared + {} + 8 * (turn & 1)", dynamic_at_),
+                      empty = fmt::format("shared + {} + 8 * (turn & 1)", dynamic_at_ + 16),
+                      number = fmt::format("smem + {} + 4 * (turn & 1)", dynamic_at_ + 32);
+    const std::string &wait = dialect_.use("mbar_wait"), &arrive = dialect_.use("mbar_arrive");
+    const bool fetches = crew_.single;
+    if (fetches) {
+        line("u32 tile = blockIdx.x;");
+    }
+    open("for (u32 turn = 0;; turn++)");
+    if (fetches) {
+        line(fmt::format("{}({}, (turn >> 1 & 1) ^ 1);", wait, empty));
+        line(fmt::format("*(volatile u32 *)({}) = tile;", number));
+        line(fmt::format("{}({});", arrive, full));
+        open(fmt::format("if (tile >= {})", tiles));
+        line(finish);
+        line("break;");
+        close();
+    } else {
+        line(fmt::format("{}({}, turn >> 1 & 1);", wait, full));
+        line(fmt::format("const u32 tile = *(volatile u32 *)({});", number));
+        line("__syncwarp();");
+        line(fmt::format("if (lane == 0) {}({});", arrive, empty));
+        line(fmt::format("if (tile >= {}) break;", tiles));
+    }
+    tile_coordinates("tile");
+    const std::string inner = apart([&] { body(t.body); });
+    declare_arrays();
+    out_ += inner;
+    if (fetches) {
+        line("tile = gridDim.x + atomicAdd(counter, 1);");
+    }
+    close();
+    arrays_.swap(outside);
+}
+
+std::string CudaPrinter::signature(const std::string &name) const {
+    std::string s =
+        fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 1)\n{}(", k_.threads, name);
+    std::string sep;
+    auto add = [&](const std::string &p) {
+        s += sep + p;
+        sep = ", ";
+    };
+    for (const KernelParam &m : maps_) {
+        std::string full = m.map.view;
+        for (int b : m.map.box) {
+            full += fmt::format("_{}", b);
+        }
+        add("const __grid_constant__ TensorMap " +
+            const_cast<CudaPrinter *>(this)->id("map_", fmt::format("{}_{}", full, m.map.swizzle)));
+    }
+    for (const KernelParam &p : pointers_) {
+        const View &v = *k_.view(p.view);
+        // With launch_ahead the previous kernel may still write what this one reads: no load may move up.
+        const bool steady = !v.is_output && !k_.plan.launch_ahead;
+        add(fmt::format("{}{} *{}{}", v.is_output ? "" : "const ", storage(v.type),
+                        steady ? "__restrict__ " : "", const_cast<CudaPrinter *>(this)->id("p_", p.view)));
+    }
+    for (const KernelParam &p : values_) {
+        add("int " + p.view);
+    }
+    for (const KernelParam &p : reciprocals_) {
+        add("u64 " + p.view);
+    }
+    if (k_.plan.dynamic) {
+        add("int *counter");
+    }
+    return s + ")";
+}
+
+EmittedKernel CudaPrinter::run() {
+    const std::string name = id("", k_.name);
+    if (k_.plan.dynamic) {
+        dynamic_at_ = (k_.shared_bytes + 15) / 16 * 16;
+        scratch_used_ = 48;
+    }
+    std::vector<const Role *> roles;
+    for (const Stmt &s : k_.body) {
+        if (const Role *r = s.as<Role>()) {
+            roles.push_back(r);
+        }
+    }
+    const std::string main = apart([&] {
+        if (roles.size() <= 1) {
+            crew_ = {0, k_.threads / 128, true, false};
+            if (roles.empty()) {
+                line("const int thread = threadIdx.x, wg = warpgroup;");
+                crew_body(k_.body);
+            } else {
+                crew_ = {0, roles[0]->warpgroups, true, false};
+                line("const int thread = threadIdx.x, wg = warpgroup;");
+                crew_body(roles[0]->body);
+            }
+            return;
+        }
+        for (size_t i = 0; i < roles.size(); i++) {
+            const Role &r = *roles[i];
+            const std::string where = r.warpgroups == 1 ? fmt::format("warpgroup == {}", r.first_warpgroup)
+                                      : r.first_warpgroup == 0
+                                          ? fmt::format("warpgroup < {}", r.warpgroups)
+                                          : fmt::format("warpgroup >= {} && warpgroup < {}",
+                                                        r.first_warpgroup, r.first_warpgroup + r.warpgroups);
+            const bool last = i + 1 == roles.size();
+            line(fmt::format("{}{} {{ // {}", i ? "} else " : "", last ? "" : "if (" + where + ")", r.name));
+            indent_++;
+            role(r);
+            indent_--;
+        }
+        line("}");
+    });
+    const std::string begin = barriers();
+    const std::string pdl = !k_.plan.launch_ahead
+                                ? ""
+                                : fmt::format("    {}();\n    {}();\n", dialect_.use("launch_next"),
+                                              dialect_.use("wait_for_previous"));
+    std::string head;
+    if (contains(main + begin, "shared") || contains(main, "smem")) {
+        const std::string &address = dialect_.use("shared_address");
+        head += "    extern __shared__ unsigned char memory[];\n";
+        head += fmt::format("    const u32 shared = ({}(memory) + 1023) & ~1023u; // where swizzles begin\n",
+                            address);
+        head += fmt::format("    unsigned char *smem = memory + (shared - {}(memory));\n", address);
+    }
+    head += "    const int warpgroup = __shfl_sync(~0u, threadIdx.x >> 7, 0);\n";
+    if (contains(main, "lane")) {
+        head += "    const int lane = threadIdx.x & 31;\n";
+    }
+    std::string text = fmt::format("// Kernel `{}`, generated by Kiln.\n", k_.name);
+    for (const std::string &r : k_.remarks) {
+        text += "// " + r + "\n";
+    }
+    text += cuda_.prelude() + helpers_ + "\n" + signature(name) + "\n{\n" + head + begin + pdl + main + "}\n";
+    EmittedKernel e = finish(text, maps_);
+    e.name = name;
+    if (k_.plan.dynamic) {
+        KernelParam c;
+        c.kind = KernelParam::Kind::Counter;
+        e.params.push_back(c);
+    }
+    return e;
+}
+
+EmittedKernel emit_cuda(const Kernel &k, const EmitOptions &options) {
+    CudaDialect dialect;
+    return CudaPrinter(k, dialect, options).run();
+}
+
+} // namespace kiln::tile
