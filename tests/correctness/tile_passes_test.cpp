@@ -238,6 +238,18 @@ TEST(TilePasses, RefusesWhatTheHardwareCannotDo) {
               "   = help: name another Var as `rows` in warpgroups(…)\n");
 }
 
+TEST(TilePasses, ProductsByMultiplyAddTakeAnyType) {
+    Kernel k = product();
+    k.plan.products["acc"].kind = MmaKind::Fma;
+    k.tiles.at("xs").type = k.tiles.at("ws").type = Float(32);
+    k.axes["k"] = 8;
+    EXPECT_EQ(lowered(k).tile("acc").registers.str(), "threads(n:16, m:8, m*64:2) registers(n*16:16, m*8:8)");
+    k.axes["n"] = 200;
+    EXPECT_EQ(refusal(k),
+              "error[K1123]: 200 columns of `acc`: products by multiply-add take a multiple of 16 over 2 "
+              "warpgroups\n");
+}
+
 // Without a product rows lie over warps: their columns must go round.
 TEST(TilePasses, RefusesColumnsThatDoNotGoRound) {
     Kernel k;

@@ -89,6 +89,17 @@ RegisterLayout wgmma_fragment(const std::string &row, int rows, const std::strin
     return l;
 }
 
+RegisterLayout fma_fragment(const std::string &row, int rows, const std::string &col, int cols,
+                            int warpgroups) {
+    RegisterLayout l;
+    const int band = rows / warpgroups;
+    l.threads = {{col, 16, 1}, {row, 8, 1}};
+    add(l.threads, row, warpgroups, band);
+    add(l.registers, col, cols / 16, 16);
+    add(l.registers, row, band / 8, 8);
+    return l;
+}
+
 RegisterLayout row_major_threads(const std::string &row, int rows, const std::string &col, int cols,
                                  int warps, int vector) {
     RegisterLayout l;

@@ -43,6 +43,11 @@ struct RegisterLayout {
 RegisterLayout wgmma_fragment(const std::string &row, int rows, const std::string &col, int cols,
                               int warpgroups);
 
+/// Accumulator of products by multiply-add: 16 threads across, 8 down in each warpgroup, each with every 16th column
+/// and every 8th row of its part, so that the threads of a warp read neighbouring rows of their operands.
+RegisterLayout fma_fragment(const std::string &row, int rows, const std::string &col, int cols,
+                            int warpgroups);
+
 /// Rows over warps, the columns of a row over the lanes of a warp, `vector` neighbours in each. With fewer rows than
 /// warps several warps share a row. For kernels without a product.
 RegisterLayout row_major_threads(const std::string &row, int rows, const std::string &col, int cols,

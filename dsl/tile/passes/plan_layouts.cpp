@@ -19,7 +19,13 @@ public:
     explicit Layouts(Kernel &k) : k_(k) {}
 
     void run() {
-        walk(k_.body, [&](Stmt &s) { has_product_ |= s.as<Mma>() != nullptr; });
+        walk(k_.body, [&](Stmt &s) {
+            if (s.as<Mma>()) {
+                has_product_ = true;
+                auto plan = k_.plan.products.find(s.func);
+                by_fma_ |= plan != k_.plan.products.end() && plan->second.kind == MmaKind::Fma;
+            }
+        });
         walk(k_.body, [&](Stmt &s) {
             if (Mma *m = s.as<Mma>()) {
                 order_operands(*m, s.func);
@@ -58,7 +64,7 @@ public:
 
 private:
     Kernel &k_;
-    bool has_product_ = false;
+    bool has_product_ = false, by_fma_ = false;
     int narrowest_ = 4; ///< bytes of the narrowest element of a view
     int extent(const std::string &axis) const { return k_.axes.at(axis); }
     int rows() const { return k_.row_axis.empty() ? 1 : extent(k_.row_axis); }
@@ -127,6 +133,10 @@ private:
     /// Over the row axis and `col`; each may be the stand-in.
     RegisterLayout over(const std::string &row, const std::string &col) const {
         const int consumers = k_.warpgroups();
+        if (by_fma_) {
+            const int r = row == no_axis ? 8 * consumers : rows();
+            return fma_fragment(row, r, col, col == no_axis ? 16 : extent(col), consumers);
+        }
         if (has_product_) {
             const int r = row == no_axis ? 64 * consumers : rows();
             return wgmma_fragment(row, r, col, col == no_axis ? 8 : extent(col), consumers);
@@ -177,7 +187,11 @@ private:
     /// What wgmma asks (PTX ISA, "wgmma.mma_async").
     void check_product(const Mma &m, const std::string &func) const {
         auto plan = k_.plan.products.find(func);
-        if (plan != k_.plan.products.end() && plan->second.kind != MmaKind::Wgmma) {
+        if (plan != k_.plan.products.end() && plan->second.kind == MmaKind::Fma) {
+            check_fma(m, func, plan->second.span);
+            return;
+        }
+        if (plan != k_.plan.products.end() && plan->second.kind == MmaKind::MmaSync) {
             return;
         }
         const Span span = plan == k_.plan.products.end() ? Span{} : plan->second.span;
@@ -227,6 +241,20 @@ private:
                                "shared memory",
                                func, b.func),
                    span, {"let the rows be those of the computed operand: `rows` in warpgroups(…)"});
+        }
+    }
+
+    void check_fma(const Mma &m, const std::string &func, const Span &span) const {
+        for (const std::string &x : k_.tile(m.dst).axes) {
+            const bool row = x == k_.row_axis;
+            const int unit = row ? 8 * k_.warpgroups() : 16;
+            if (extent(x) % unit != 0) {
+                refuse("K1123",
+                       fmt::format(
+                           "{} {} of `{}`: products by multiply-add take a multiple of {} over {} warpgroups",
+                           extent(x), row ? "rows" : "columns", func, unit, k_.warpgroups()),
+                       span);
+            }
         }
     }
 
