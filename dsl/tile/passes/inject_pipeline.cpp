@@ -59,7 +59,7 @@ public:
     explicit Consumer(Kernel &k) : k_(k) {
         // Rings that threads read themselves: all of them must have read before one gives the slot back.
         walk(k_.body, [&](const Stmt &s) {
-            if (s.as<Map>() || s.as<Reduce>()) {
+            if (s.as<Map>() || s.as<Reduce>() || (s.as<Mma>() && !in_flight(s))) {
                 for (const std::string &t : reads(k_, s)) {
                     if (k_.tile(t).space == Space::Shared) {
                         read_by_threads_.insert(k_.tile(t).ring);
@@ -91,6 +91,12 @@ private:
     bool is_open_ = false;
 
     bool nested_ = false;
+
+    /// Whether the product runs on after it was issued; others are done when their threads go on.
+    bool in_flight(const Stmt &s) const {
+        auto plan = k_.plan.products.find(s.func);
+        return plan == k_.plan.products.end() || plan->second.kind == MmaKind::Wgmma;
+    }
 
     Expr warpgroup() const { return Variable::make(Halide::Int(32), "wg"); }
 
@@ -268,7 +274,7 @@ private:
                     put(out, Wait{Wait::What::Full, r}, s.func);
                 }
             }
-            if (const Mma *m = s.as<Mma>()) {
+            if (const Mma *m = s.as<Mma>(); m && in_flight(s)) {
                 product(out, s, *m);
             } else if (const For *f = s.as<For>()) {
                 commit(out);
