@@ -230,12 +230,6 @@ TEST(TilePasses, RefusesWhatTheHardwareCannotDo) {
               "the device has "
               "232448\n"
               "   = help: take fewer `stages` or a smaller tile\n");
-    EXPECT_EQ(with([](Kernel &k) {
-                  k.add_tile("sum", Float(32), {"n"}, "sum");
-                  k.body.push_back({Reduce{"sum", ReduceOp::Sum, "m", k.ref("acc"), {}, {}}, "sum"});
-              }),
-              "error[K1122]: `sum` reduces over the rows `m`, which are dealt to the warpgroups\n"
-              "   = help: name another Var as `rows` in warpgroups(…)\n");
 }
 
 TEST(TilePasses, ProductsByMultiplyAddTakeAnyType) {
@@ -248,6 +242,24 @@ TEST(TilePasses, ProductsByMultiplyAddTakeAnyType) {
     EXPECT_EQ(refusal(k),
               "error[K1123]: 200 columns of `acc`: products by multiply-add take a multiple of 16 over 2 "
               "warpgroups\n");
+}
+
+// Column sums: lanes lie along the columns, and the warps meet in shared memory.
+TEST(TilePasses, WhatIsReducedLiesOverTheWarps) {
+    Kernel k;
+    k.name = "y";
+    k.axes = {{"r", 32}, {"n", 256}};
+    k.views = {{"x", BFloat(16), 2, false}, {"y", Float(32), 1, true}};
+    k.add_tile("sum", Float(32), {"n"}, "sum");
+    Expr x = Halide::Internal::Call::make(BFloat(16), "view:x", {k.axis_var("n"), k.axis_var("r")},
+                                          Halide::Internal::Call::PureExtern);
+    k.body = {{Reduce{"sum", ReduceOp::Sum, "r", Halide::cast<float>(x), {}, {}}, "sum"},
+              {Store{{"y", {{0, "n"}}}, "sum"}, "y"}};
+    k = lowered(std::move(k));
+    EXPECT_EQ(k.body[0].as<Role>()->body[0].as<TileLoop>()->body[0].as<Reduce>()->over.str(),
+              "threads(n*8:32, r*4:8) registers(n:8, r:4)");
+    EXPECT_EQ(k.tile("sum").registers.str(), "threads(n*8:32, -:8) registers(n:8)");
+    EXPECT_EQ(k.scratch_bytes, 8 * 256 * 4);
 }
 
 // Without a product rows lie over warps: their columns must go round.

@@ -38,6 +38,7 @@ public:
                 check_product(*m, s.func);
             }
         });
+        choose_rows();
         for (const View &v : k_.views) {
             narrowest_ = std::min(narrowest_, v.type.bytes());
         }
@@ -50,12 +51,6 @@ public:
             if (Reduce *r = s.as<Reduce>()) {
                 std::set<std::string> axes = k_.axes_of(r->value);
                 axes.insert(r->axis);
-                if (r->axis == k_.row_axis) {
-                    refuse("K1122",
-                           fmt::format("`{}` reduces over the rows `{}`, which are dealt to the warpgroups",
-                                       s.func, r->axis),
-                           {}, {"name another Var as `rows` in warpgroups(…)"});
-                }
                 r->over = layout_of({axes.begin(), axes.end()}, r->dst, s.func);
             }
         });
@@ -72,6 +67,17 @@ private:
     bool has_rows(const std::string &tile) const {
         const Tile &t = k_.tile(tile);
         return std::count(t.axes.begin(), t.axes.end(), k_.row_axis) > 0;
+    }
+
+    /// Where the schedule deals no axis to the warps and a reduction leaves another axis: what is reduced, so that the
+    /// lanes lie along what is left.
+    void choose_rows() {
+        walk(k_.body, [&](Stmt &s) {
+            const Reduce *r = s.as<Reduce>();
+            if (k_.row_axis.empty() && r && !k_.tile(r->dst).axes.empty()) {
+                k_.row_axis = r->axis;
+            }
+        });
     }
 
     /// The operand with the rows is A: a·b is b·a.

@@ -87,22 +87,26 @@ private:
         });
     }
 
-    /// Reductions whose axis lies over several warps meet in shared memory: one float a warp and row.
+    /// Reductions whose axis lies over several warps meet in shared memory: what each warp has of each element.
     void plan_scratch() {
         walk(k_.body, [&](Stmt &s) {
             const Reduce *r = s.as<Reduce>();
             if (!r) {
                 return;
             }
-            int lanes = 1;
-            bool across = false;
+            int below = 1, across = 1, apart = 1;
             for (const LayoutPart &p : r->over.threads) {
-                across |= p.axis == r->axis && lanes * p.extent > 32;
-                lanes *= p.extent;
+                if (p.axis == r->axis) {
+                    across *= p.extent / std::max(1, std::min(p.extent, 32 / below));
+                } else if (!p.axis.empty()) {
+                    apart *= p.extent;
+                }
+                below *= p.extent;
             }
-            if (across) {
-                const int held = k_.tile(r->dst).registers.register_count();
-                k_.scratch_bytes = std::max(k_.scratch_bytes, held * 4 * lanes / 32 * 32);
+            if (across > 1) {
+                const Tile &t = k_.tile(r->dst);
+                const int held = t.registers.register_count() * t.type.bytes();
+                k_.scratch_bytes = std::max(k_.scratch_bytes, held * across * apart);
             }
         });
     }
