@@ -1,0 +1,347 @@
+// Who moves when: stacks, loops, the scheduler, named barriers, and what must hold at the end.
+#include "dsl/tile/interpret/Machine.h"
+
+#include "dsl/tile/ir/Text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace kiln::tile {
+
+Machine::Machine(Run &run, const Mode &mode, int block, std::mt19937 &random)
+    : run_(run), k_(run.k), mode_(mode), block_(block), random_(random),
+      shared_(static_cast<size_t>(std::max(0, run.k.shared_bytes))), grid_(run.grid_size()) {
+    for (const Ring &r : k_.rings) {
+        full_[r.name].assign(static_cast<size_t>(r.depth), {1, 1, 0, 0});
+        empty_[r.name].assign(static_cast<size_t>(r.depth), {r.consumers, r.consumers, 0, 0});
+    }
+    const bool roles =
+        std::any_of(k_.body.begin(), k_.body.end(), [](const Stmt &s) { return s.as<Role>(); });
+    if (!roles) {
+        start(Role{"block", 0, std::max(1, k_.threads / 128), 128, 0, {}}, k_.body);
+        return;
+    }
+    for (const Stmt &s : k_.body) {
+        const Role *r = s.as<Role>();
+        if (!r) {
+            throw Fault{fmt::format("`{}` stands beside roles: who runs it?", print(k_, s))};
+        }
+        run_.out.reached.insert(&s);
+        start(*r, r->body);
+    }
+}
+
+void Machine::start(const Role &role, const Body &body) {
+    for (int wg = 0; wg < role.warpgroups; wg++) {
+        Actor a;
+        a.number = role.first_warpgroup + wg;
+        a.wg = wg;
+        a.single = role.threads == 1;
+        a.name = role.warpgroups == 1 ? role.name : fmt::format("{} {}", role.name, wg);
+        a.stack.push_back({&body});
+        a.scope["wg"] = wg;
+        for (const Actor &other : actors_) {
+            if (other.number == a.number) {
+                throw Fault{
+                    fmt::format("warpgroup {} has two roles: {} and {}", a.number, other.name, a.name)};
+            }
+        }
+        actors_.push_back(std::move(a));
+    }
+}
+
+void Machine::fault(const Actor &a, const std::string &text) const {
+    std::string where = a.name;
+    if (!a.stack.empty() && a.stack.back().pc < a.stack.back().body->size()) {
+        where += fmt::format(", `{}`", print(k_, (*a.stack.back().body)[a.stack.back().pc]));
+    }
+    std::string loops;
+    for (const auto &[name, value] : a.scope) {
+        loops += fmt::format("{}{} = {}", loops.empty() ? "" : ", ", name, value);
+    }
+    throw Fault{fmt::format("{} ({}; {})", text, where, loops)};
+}
+
+void Machine::go() {
+    for (;;) {
+        if (std::all_of(actors_.begin(), actors_.end(), [](const Actor &a) { return a.stack.empty(); })) {
+            break;
+        }
+        if (run_some()) {
+            continue;
+        }
+        if (loading_.empty()) {
+            throw Fault{deadlock()};
+        }
+        complete_one();
+    }
+    while (!loading_.empty()) {
+        complete_one();
+    }
+    check_end();
+}
+
+bool Machine::run_some() {
+    std::vector<Actor *> live;
+    for (Actor &a : actors_) {
+        if (!a.stack.empty()) {
+            live.push_back(&a);
+        }
+    }
+    std::shuffle(live.begin(), live.end(), random_);
+    bool moved = false;
+    for (Actor *a : live) {
+        for (unsigned n = random_() % 12 + 1; n > 0 && !a->stack.empty(); n--) {
+            if (!step(*a)) {
+                break;
+            }
+            moved = true;
+            drift(*a);
+        }
+    }
+    return moved;
+}
+
+/// Asynchronous copies end only when somebody waits for one: first those that are asked for.
+void Machine::complete_one() {
+    std::set<std::pair<std::string, int64_t>> asked;
+    for (const Actor &a : actors_) {
+        const Wait *w = a.waits_for ? a.waits_for->as<Wait>() : nullptr;
+        if (w && w->what == Wait::What::Full) {
+            const Actor::Place &p = a.rings.at(w->ring);
+            asked.insert({w->ring, p.taken % ring(w->ring).depth});
+        }
+    }
+    std::vector<size_t> due;
+    for (size_t i = 0; i < loading_.size(); i++) {
+        if (asked.count({loading_[i].ring, loading_[i].slot % ring(loading_[i].ring).depth})) {
+            due.push_back(i);
+        }
+    }
+    const size_t pick = due.empty() ? random_() % loading_.size() : due[random_() % due.size()];
+    const Loading l = loading_[pick];
+    loading_.erase(loading_.begin() + static_cast<std::ptrdiff_t>(pick));
+    complete(l);
+}
+
+void Machine::drift(Actor &a) {
+    if (mode_.loads == When::Random && !loading_.empty() && random_() % 4 == 0) {
+        complete_one();
+    }
+    if (mode_.products == When::Random && random_() % 3 == 0) {
+        for (auto *group : {&a.open}) {
+            for (Actor::Product &p : *group) {
+                if (a.groups.empty() && !p.done) {
+                    multiply(a, p);
+                    return;
+                }
+            }
+        }
+        for (auto &group : a.groups) {
+            for (Actor::Product &p : group) {
+                if (!p.done) {
+                    multiply(a, p);
+                    return;
+                }
+            }
+        }
+    }
+    if (mode_.stores == When::Random && random_() % 3 == 0) {
+        for (auto &group : a.store_groups) {
+            for (Actor::Copying &c : group) {
+                if (!c.done) {
+                    carry_out(a, c);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+std::string Machine::deadlock() const {
+    std::string text = "deadlock:";
+    for (const Actor &a : actors_) {
+        if (!a.stack.empty()) {
+            text += fmt::format(" {} at `{}`;", a.name, a.waits_for ? print(k_, *a.waits_for) : "?");
+        }
+    }
+    text.pop_back();
+    return text;
+}
+
+bool Machine::next_tile(Actor &a, Actor::Frame &f) {
+    if (f.at >= grid_) {
+        a.scope.erase("turn");
+        return false;
+    }
+    for (const auto &[name, value] : run_.grid_variables(f.at)) {
+        a.scope[name] = value;
+    }
+    const int64_t stride = k_.plan.persistent ? mode_.blocks : grid_;
+    a.scope["turn"] = f.at / std::max<int64_t>(1, stride);
+    f.at += stride;
+    return true;
+}
+
+bool Machine::step(Actor &a) {
+    Actor::Frame &f = a.stack.back();
+    if (f.pc == f.body->size()) {
+        if (f.loop && f.loop->as<TileLoop>() && next_tile(a, f)) {
+            f.pc = 0;
+            return true;
+        }
+        if (f.loop && f.loop->as<For>()) {
+            const std::string &var = f.loop->as<For>()->var;
+            if (++f.at < f.end) {
+                a.scope[var] = f.at;
+                f.pc = 0;
+                return true;
+            }
+            a.scope.erase(var);
+        }
+        a.stack.pop_back();
+        return true;
+    }
+    const Stmt &s = (*f.body)[f.pc];
+    const size_t depth = a.stack.size(), pc = f.pc;
+    if (!std::visit([&](const auto &o) { return run(a, o, s); }, s.op)) {
+        a.waits_for = &s;
+        return false;
+    }
+    a.waits_for = nullptr;
+    run_.out.reached.insert(&s);
+    a.stack[depth - 1].pc = pc + 1;
+    return true;
+}
+
+template<typename T>
+bool Machine::run(Actor &a, const T &, const Stmt &) {
+    fault(a, "a statement that does not belong into a role");
+}
+
+bool Machine::run(Actor &a, const For &o, const Stmt &s) {
+    if (!o.carry.empty()) {
+        fault(a, "a loop in a role still carries tiles");
+    }
+    const int64_t lo = run_.integer(o.lo, a.scope), hi = run_.integer(o.hi, a.scope);
+    if (lo < hi) {
+        a.scope[o.var] = lo;
+        a.stack.push_back({&o.body, 0, &s, lo, hi});
+    }
+    return true;
+}
+
+bool Machine::run(Actor &a, const If &o, const Stmt &) {
+    const Body &taken = run_.integer(o.condition, a.scope) ? o.body : o.otherwise;
+    if (!taken.empty()) {
+        a.stack.push_back({&taken});
+    }
+    return true;
+}
+
+bool Machine::run(Actor &a, const TileLoop &o, const Stmt &s) {
+    Actor::Frame f{&o.body, 0, &s, block_, 0};
+    if (next_tile(a, f)) {
+        a.stack.push_back(f);
+    }
+    return true;
+}
+
+bool Machine::run(Actor &a, const Barrier &o, const Stmt &) {
+    const int64_t id = run_.integer(o.id, a.scope);
+    if (id < 0 || id > 15) {
+        fault(a, fmt::format("barrier {}: a block has 16, 0 to 15", id));
+    }
+    Named &n = named_[id];
+    if (a.barrier_waited >= 0) {
+        if (n.generation == a.barrier_waited) {
+            return false;
+        }
+        a.barrier_waited = -1;
+        return true;
+    }
+    if (a.single) {
+        fault(a, "one thread alone at a barrier of whole warps");
+    }
+    if (n.arrived && n.threads != o.threads) {
+        fault(a, fmt::format("barrier {} of {} threads is reached by one that counts {}", id, n.threads,
+                             o.threads));
+    }
+    if (!o.arrive_only && n.who >> a.number & 1) {
+        fault(a, fmt::format("arrives twice at barrier {} before the others", id));
+    }
+    n.threads = o.threads;
+    n.arrived += 128;
+    n.who |= 1u << a.number;
+    if (n.arrived > n.threads) {
+        fault(a, fmt::format("{} threads arrive at barrier {} of {}", n.arrived, id, n.threads));
+    }
+    if (n.arrived < n.threads) {
+        if (o.arrive_only) {
+            return true;
+        }
+        a.barrier_waited = n.generation;
+        return false;
+    }
+    // What its members fenced is now seen by all of them, and what their stores have read is free.
+    for (size_t i = shared_.low; i < shared_.high; i++) {
+        if (shared_.state[i] == SharedMemory::State::Fenced && n.who >> shared_.writer[i] & 1) {
+            shared_.state[i] = SharedMemory::State::Visible;
+            shared_.seen[i] = 0;
+        }
+        if (shared_.state[i] == SharedMemory::State::Visible &&
+            (shared_.seen[i] | 1u << shared_.writer[i]) & n.who) {
+            shared_.seen[i] |= n.who;
+        }
+        if (shared_.reads[i] == 2 && n.who >> shared_.reader[i] & 1) {
+            shared_.reads[i] = 0;
+        }
+    }
+    n.generation++;
+    n.arrived = 0;
+    n.who = 0;
+    return true;
+}
+
+void Machine::check_end() const {
+    for (const Ring &r : k_.rings) {
+        for (size_t slot = 0; slot < full_.at(r.name).size(); slot++) {
+            const Barriers &full = full_.at(r.name)[slot], &empty = empty_.at(r.name)[slot];
+            if (full.bytes != 0 || full.pending != full.count) {
+                throw Fault{fmt::format(
+                    "at the end the full barrier of `{}` is in the middle of a phase: {} of {} arrivals and "
+                    "{} bytes are missing",
+                    r.name, full.pending, full.count, full.bytes)};
+            }
+            if (empty.pending != empty.count || empty.completed != full.completed) {
+                throw Fault{
+                    fmt::format("at the end a slot of `{}` was filled {} times and given back {} times",
+                                r.name, full.completed, empty.completed)};
+            }
+        }
+    }
+    for (const Actor &a : actors_) {
+        if (!a.open.empty() || !a.groups.empty()) {
+            throw Fault{fmt::format("{} ends with products in flight", a.name)};
+        }
+        if (!a.open_stores.empty() || !a.store_groups.empty()) {
+            throw Fault{fmt::format("{} ends while its stores still read shared memory", a.name)};
+        }
+        for (const auto &[name, place] : a.rings) {
+            if (!place.held.empty()) {
+                throw Fault{fmt::format("{} ends with a slot of `{}` in hand", a.name, name)};
+            }
+        }
+    }
+}
+
+void run_final(Run &run, const Mode &mode) {
+    std::mt19937 random(mode.seed);
+    const int64_t blocks = run.k.plan.persistent ? std::max(1, mode.blocks) : run.grid_size();
+    for (int64_t b = 0; b < blocks; b++) {
+        Machine(run, mode, static_cast<int>(b), random).go();
+    }
+}
+
+} // namespace kiln::tile

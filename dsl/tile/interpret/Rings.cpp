@@ -1,0 +1,210 @@
+// Slots that are filled and emptied in turn: barriers with phases and bytes, and the copies that fill a slot.
+#include "dsl/tile/interpret/Machine.h"
+
+#include "dsl/tile/ir/Text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace kiln::tile {
+
+const Ring &Machine::ring(const std::string &name) const {
+    const Ring *r = k_.ring(name);
+    if (!r) {
+        throw Fault{fmt::format("no ring `{}`", name)};
+    }
+    return *r;
+}
+
+void Machine::arrive(Barriers &b, int count, int64_t bytes, const std::string &what) {
+    b.pending -= count;
+    b.bytes += bytes;
+    if (b.pending < 0) {
+        throw Fault{fmt::format("the {} gets more arrivals in a phase than it counts ({})", what, b.count)};
+    }
+    if (b.pending == 0 && b.bytes == 0) {
+        b.completed++;
+        b.pending = b.count;
+    }
+}
+
+bool Machine::run(Actor &a, const Wait &o, const Stmt &) {
+    const Ring &r = ring(o.ring);
+    Actor::Place &p = a.rings[o.ring];
+    const size_t slot = static_cast<size_t>(p.taken % r.depth);
+    const int64_t pass = p.taken / r.depth;
+    // A wait names the parity of a phase: it passes when as many phases, or two more, or two fewer have ended.
+    const bool full = o.what == Wait::What::Full;
+    const int64_t ended = (full ? full_ : empty_).at(o.ring)[slot].completed, wanted = full ? pass + 1 : pass;
+    if ((ended - wanted) % 2 != 0) {
+        return false;
+    }
+    if (ended != wanted) {
+        fault(a, fmt::format("wrong phase: {} fills of the slot have {}, {} are meant", ended,
+                             full ? "arrived" : "been given back", wanted));
+    }
+    run_.out.counters.waits++;
+    if (full) {
+        if (!p.held.empty() && p.held.back() == p.taken) {
+            fault(a, "waits again for a slot that it holds");
+        }
+        p.held.push_back(p.taken);
+    }
+    return true;
+}
+
+bool Machine::run(Actor &a, const Expect &o, const Stmt &) {
+    const Ring &r = ring(o.ring);
+    const size_t slot = static_cast<size_t>(a.rings[o.ring].taken % r.depth);
+    Barriers &b = full_.at(o.ring)[slot];
+    b.bytes += o.bytes;
+    arrive(b, 1, 0, fmt::format("full barrier of `{}`", o.ring));
+    return true;
+}
+
+bool Machine::run(Actor &a, const Advance &o, const Stmt &) {
+    ring(o.ring);
+    a.rings[o.ring].taken++;
+    return true;
+}
+
+bool Machine::run(Actor &a, const Skip &o, const Stmt &) {
+    ring(o.ring);
+    a.rings[o.ring].taken += run_.integer(o.count, a.scope);
+    return true;
+}
+
+bool Machine::run(Actor &a, const Release &o, const Stmt &) {
+    const Ring &r = ring(o.ring);
+    Actor::Place &p = a.rings[o.ring];
+    if (p.held.empty()) {
+        fault(a, "gives back a slot that it does not hold");
+    }
+    const int64_t use = p.held.front();
+    auto reads = [&](const Actor::Product &m) {
+        auto u = m.uses.find(o.ring);
+        return u != m.uses.end() && u->second == use;
+    };
+    bool in_flight = std::any_of(a.open.begin(), a.open.end(), reads);
+    for (const auto &group : a.groups) {
+        in_flight |= std::any_of(group.begin(), group.end(), reads);
+    }
+    if (in_flight) {
+        fault(a, "gives back a slot that a product in flight still reads");
+    }
+    if (p.read_by_threads.erase(use) && !o.sync) {
+        fault(a, "one thread gives back a slot that the others may still read: `sync` is missing");
+    }
+    p.held.pop_front();
+    arrive(empty_.at(o.ring)[static_cast<size_t>(use % r.depth)], 1, 0,
+           fmt::format("empty barrier of `{}`", o.ring));
+    return true;
+}
+
+int64_t Machine::slot_address(const Tile &t, int64_t use) const {
+    return t.offset + (t.ring.empty() ? 0 : use % ring(t.ring).depth) * t.shared.bytes();
+}
+
+int64_t Machine::held_use(const Actor &a, const Tile &t) const {
+    auto p = a.rings.find(t.ring);
+    const int64_t use = p == a.rings.end() ? 0 : p->second.taken;
+    if (p == a.rings.end() ||
+        std::find(p->second.held.begin(), p->second.held.end(), use) == p->second.held.end()) {
+        fault(a, fmt::format("reads `{}` in a slot of `{}` that it has not waited for or has given back",
+                             t.name, t.ring));
+    }
+    return use;
+}
+
+void Machine::each_of_box(const Region &r, const std::vector<int64_t> &base, const SharedLayout &l,
+                          const std::function<void(const std::vector<int64_t> &, int)> &f) const {
+    int inner = -1, outer = -1;
+    for (size_t d = 0; d < r.dims.size(); d++) {
+        if (r.dims[d].axis.empty()) {
+            continue;
+        }
+        int &which = r.dims[d].axis == l.inner ? inner : outer;
+        if ((r.dims[d].axis != l.inner && r.dims[d].axis != l.outer) || which >= 0) {
+            throw Fault{fmt::format("the axis `{}` of `{}` is none of its box in shared memory ({})",
+                                    r.dims[d].axis, print(k_, r), l.str())};
+        }
+        which = static_cast<int>(d);
+    }
+    std::vector<int64_t> index = base;
+    for (int o = 0; o < l.outer_extent; o++) {
+        if (outer >= 0) {
+            index[static_cast<size_t>(outer)] = base[static_cast<size_t>(outer)] + o;
+        }
+        for (int i = 0; i < l.inner_extent; i++) {
+            if (inner >= 0) {
+                index[static_cast<size_t>(inner)] = base[static_cast<size_t>(inner)] + i;
+            }
+            f(index, l.address(i, o));
+        }
+    }
+}
+
+bool Machine::run(Actor &a, const Load &o, const Stmt &s) {
+    const Tile &t = k_.tile(o.dst);
+    const Ring &r = ring(t.ring);
+    const int64_t use = a.rings[t.ring].taken, pass = use / r.depth;
+    if (empty_.at(t.ring)[static_cast<size_t>(use % r.depth)].completed < pass) {
+        fault(a, fmt::format("refills a slot of `{}` before all readers gave it back", t.ring));
+    }
+    const int64_t from = slot_address(t, use), to = from + t.shared.bytes();
+    if (to > static_cast<int64_t>(shared_.bytes.size())) {
+        fault(a, fmt::format("writes bytes {} to {} of shared memory, which has {}", from, to,
+                             shared_.bytes.size()));
+    }
+    for (int64_t i = from; i < to; i++) {
+        if (shared_.state[static_cast<size_t>(i)] == SharedMemory::State::Arriving) {
+            fault(a, fmt::format("two copies write byte {} of shared memory at once", i));
+        }
+        if (shared_.reads[static_cast<size_t>(i)] != 0) {
+            fault(a, fmt::format("writes byte {} of shared memory, which a store still reads", i));
+        }
+        shared_.state[static_cast<size_t>(i)] = SharedMemory::State::Arriving;
+    }
+    Loading l{&s, run_.bases(o.from, a.scope), t.ring, use, a.number};
+    if (mode_.loads == When::Early) {
+        complete(l);
+    } else {
+        loading_.push_back(std::move(l));
+    }
+    return true;
+}
+
+void Machine::complete(const Loading &l) {
+    const Load &o = *l.stmt->as<Load>();
+    const Tile &t = k_.tile(o.dst);
+    const Array &a = run_.array(o.from.view);
+    const int64_t from = slot_address(t, l.slot);
+    const int bytes = a.type.bytes();
+    each_of_box(o.from, l.base, t.shared, [&](const std::vector<int64_t> &index, int at) {
+        uint8_t *to = shared_.bytes.data() + from + at;
+        if (a.contains(index)) {
+            std::copy_n(a.bytes.data() + a.offset(index) * bytes, bytes, to);
+            run_.out.counters.loaded += bytes;
+        } else {
+            std::fill_n(to, bytes, uint8_t(0));
+        }
+    });
+    std::fill_n(shared_.state.begin() + from, t.shared.bytes(), SharedMemory::State::Arrived);
+    arrive(full_.at(l.ring)[static_cast<size_t>(l.slot % ring(l.ring).depth)], 0, -t.shared.bytes(),
+           fmt::format("full barrier of `{}`", l.ring));
+}
+
+void Machine::check_arrived(const Actor &a, int64_t at, int bytes, const std::string &tile) const {
+    for (int64_t i = at; i < at + bytes; i++) {
+        if (i < 0 || i >= static_cast<int64_t>(shared_.bytes.size())) {
+            fault(a, fmt::format("reads byte {} of shared memory, which has {}", i, shared_.bytes.size()));
+        }
+        const SharedMemory::State s = shared_.state[static_cast<size_t>(i)];
+        if (s == SharedMemory::State::Arriving || s == SharedMemory::State::Empty) {
+            fault(a, fmt::format("reads `{}` before it arrived", tile));
+        }
+    }
+}
+
+} // namespace kiln::tile
