@@ -12,9 +12,10 @@ using namespace Halide::Internal;
 
 namespace {
 
-constexpr int tma_alignment = 16;     ///< bytes, of addresses and strides (cuTensorMapEncodeTiled)
-constexpr int tma_box = 256;          ///< elements along a dimension, at most
-constexpr int warpgroup_barriers = 8; ///< named barriers that one warpgroup shares: 8, 9, …
+constexpr int tma_alignment = 16; ///< bytes, of addresses and strides (cuTensorMapEncodeTiled)
+constexpr int tma_box = 256;      ///< elements along a dimension, at most
+/// Named barriers of one warpgroup, from here on; 1 … are those of stores, 8 … say whose turn it is.
+constexpr int warpgroup_barriers = 11;
 
 std::string plus(const std::string &a, int b) {
     return b == 0 ? a : a == "0" ? std::to_string(b) : fmt::format("{} + {}", a, b);
@@ -56,6 +57,19 @@ void CudaPrinter::advance(const Advance &a) {
     const std::string p = phase(a.ring), s = slot(a.ring);
     line(s == "0" ? fmt::format("{} ^= 1;", p)
                   : fmt::format("if (++{0} == {1}) {{ {0} = 0; {2} ^= 1; }}", s, r.depth, p));
+}
+
+void CudaPrinter::skip(const Skip &s) {
+    const Ring &r = *k_.ring(s.ring);
+    const std::string p = phase(s.ring), at = slot(s.ring), n = fresh("skipped");
+    if (r.depth == 1) {
+        line(fmt::format("{} ^= {} & 1;", p, scalar(s.count)));
+        return;
+    }
+    line(fmt::format("const u32 {} = {} + {};", n, at, scalar(s.count)));
+    line(fmt::format("{} = {} % {}; {} ^= {} / {} & 1;", at, n, r.depth, p, n, r.depth));
+    held_.insert(s.ring);
+    line(fmt::format("{} = {};", id("held_", s.ring), at));
 }
 
 void CudaPrinter::release(const Release &r) {
@@ -138,7 +152,7 @@ void CudaPrinter::stage_store(const StageStore &s) {
     const std::string row = k_.row_axis, col = t.axes[0] == row ? t.axes[1] : t.axes[0];
     const bool across = l.inner == row; // rows are contiguous in the view
     const int cols = k_.axes.at(col), width = across ? l.outer_extent : l.inner_extent;
-    const RegisterLayout fragment = wgmma_fragment(row, k_.axes.at(row), col, cols, crew_.warpgroups);
+    const RegisterLayout fragment = wgmma_fragment(row, k_.axes.at(row), col, cols, k_.warpgroups());
     if (!(t.registers == fragment)) {
         no_form(fmt::format("the store of `{}`", s.src),
                 "staging takes the accumulator's layout, not " + t.registers.str());

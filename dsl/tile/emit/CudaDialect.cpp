@@ -110,44 +110,58 @@ std::string CudaDialect::minimum(const std::string &a, const std::string &b) {
     return fmt::format("{}({}, {})", use("min_nan"), a, b);
 }
 
+namespace {
+
+/// C types of one access and of one element.
+struct Access {
+    int words, per;
+    const char *vector, *element;
+    Access(int bits, int count)
+        : words(bits * count / 32), per(32 / bits), vector(words == 4   ? "uint4"
+                                                           : words == 2 ? "uint2"
+                                                                        : "u32"),
+          element(bits == 32   ? "u32"
+                  : bits == 16 ? "u16"
+                               : "unsigned char") {}
+};
+
+} // namespace
+
 std::string CudaDialect::vector_load(int bits, int count) {
     const std::string name = fmt::format("load_{}x{}", bits, count);
-    const int words = bits * count / 32;
-    const char *vector = words == 4 ? "uint4" : words == 2 ? "uint2" : "u32";
-    std::string whole, parts;
-    for (int i = 0; i < words; i++) {
-        whole += fmt::format(" w[{}] = v{};", i, words == 1 ? std::string() : fmt::format(".{}", "xyzw"[i]));
+    const Access a(bits, count);
+    std::string whole, tail;
+    for (int i = 0; i < a.words; i++) {
+        whole +=
+            fmt::format(" w[{}] = v{};", i, a.words == 1 ? std::string() : fmt::format(".{}", "xyzw"[i]));
+        tail += fmt::format(" w[{}] = 0;", i);
     }
-    const char *element = bits == 32 ? "u32" : bits == 16 ? "u16" : "unsigned char";
-    const int per = 32 / bits;
-    add(name,
-        fmt::format(
-            "DEV void {}(u32 *w, const {} *p, int inside) {{\n"
-            "    if (inside >= {}) {{\n        const {} v = *(const {} *)p;\n       {}\n    }} else {{\n"
-            "#pragma unroll\n        for (int i = 0; i < {}; i++) {{\n"
-            "            if (i % {} == 0) w[i / {}] = 0;\n"
-            "            if (i < inside) w[i / {}] |= (u32)p[i] << i % {} * {};\n        }}\n    }}\n}}",
-            name, element, count, vector, vector, whole, count, per, per, per, per, bits % 32));
+    add(name, fmt::format("DEV void {0}(u32 *w, const void *at, int inside) {{\n"
+                          "    const {1} *p = (const {1} *)at;\n   {2}\n"
+                          "    if (inside >= {3}) {{\n        const {4} v = *(const {4} *)at;\n       {5}\n"
+                          "    }} else if (inside > 0) {{\n"
+                          "#pragma unroll\n        for (int i = 0; i < {6}; i++)\n"
+                          "            if (i < inside) w[i / {7}] |= (u32)p[i] << i % {7} * {8};\n    }}\n}}",
+                          name, a.element, tail, count, a.vector, whole, count - 1, a.per, bits % 32));
     return name;
 }
 
 std::string CudaDialect::vector_store(int bits, int count) {
     const std::string name = fmt::format("store_{}x{}", bits, count);
-    const int words = bits * count / 32;
-    const char *vector = words == 4 ? "uint4" : words == 2 ? "uint2" : "u32";
+    const Access a(bits, count);
     std::string all;
-    for (int i = 0; i < words; i++) {
+    for (int i = 0; i < a.words; i++) {
         all += fmt::format("{}w[{}]", i ? ", " : "", i);
     }
-    const char *element = bits == 32 ? "u32" : bits == 16 ? "u16" : "unsigned char";
-    const int per = 32 / bits;
     add(name,
-        fmt::format("DEV void {}({} *p, const u32 *w, int inside) {{\n"
-                    "    if (inside >= {}) *({} *)p = {};\n    else {{\n"
-                    "#pragma unroll\n        for (int i = 0; i < {}; i++)\n"
-                    "            if (i < inside) p[i] = ({})(w[i / {}] >> i % {} * {});\n    }}\n}}",
-                    name, element, count, vector, words == 1 ? all : fmt::format("make_{}({})", vector, all),
-                    count, element, per, per, bits % 32));
+        fmt::format("DEV void {0}(void *at, const u32 *w, int inside) {{\n"
+                    "    {1} *p = ({1} *)at;\n"
+                    "    if (inside >= {2}) {{\n        *({3} *)at = {4};\n    }} else if (inside > 0) {{\n"
+                    "#pragma unroll\n        for (int i = 0; i < {5}; i++)\n"
+                    "            if (i < inside) p[i] = ({1})(w[i / {6}] >> i % {6} * {7});\n    }}\n}}",
+                    name, a.element, count, a.vector,
+                    a.words == 1 ? all : fmt::format("make_{}({})", a.vector, all), count - 1, a.per,
+                    bits % 32));
     return name;
 }
 

@@ -18,6 +18,7 @@ protected:
     std::string block_index() const override { return "blockIdx.x"; }
     std::string block_count() const override { return "gridDim.x"; }
     void barrier() override;
+
     std::string shuffle_xor(const std::string &value, int mask) override;
     void statement(const Stmt &s) override;
     void product(const Mma &m, const std::string &func) override;
@@ -39,6 +40,7 @@ private:
     std::string barriers();
     std::string signature(const std::string &name) const;
     int full_arrivals(const Ring &r) const;
+    bool is_accumulator(const std::string &tile) const;
     bool copied_by_threads(const std::string &ring, CopyKind kind) const;
     int barrier_id(int n) const { return n; }
 
@@ -48,6 +50,7 @@ private:
     std::string one() const; ///< "if (…) " in front of what one thread of the warpgroup does
     std::string tensor_map(const std::string &view, const std::vector<int> &box, int swizzle);
     void advance(const Advance &a);
+    void skip(const Skip &s);
     void release(const Release &r);
     void tma_load(const Load &l);
     void stage_store(const StageStore &s);

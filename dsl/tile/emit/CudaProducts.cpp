@@ -83,9 +83,9 @@ void CudaPrinter::wgmma(const Mma &m) {
     const Tile &d = k_.tile(m.dst), &a = k_.tile(m.a), &b = k_.tile(m.b);
     const std::string row = other_axis(a, m.axis), col = other_axis(b, m.axis);
     const int rows = k_.axes.at(row), cols = k_.axes.at(col), depth = step_bytes / a.type.bytes();
-    const int steps = k_.axes.at(m.axis) / depth, band = rows / crew_.warpgroups, blocks = band / wgmma_rows;
+    const int steps = k_.axes.at(m.axis) / depth, band = rows / k_.warpgroups(), blocks = band / wgmma_rows;
     const std::string what = fmt::format("the product `{}`", m.dst);
-    if (!(d.registers == wgmma_fragment(row, rows, col, cols, crew_.warpgroups)) || d.type.bits() != 32) {
+    if (!(d.registers == wgmma_fragment(row, rows, col, cols, k_.warpgroups())) || d.type.bits() != 32) {
         no_form(what, fmt::format("wgmma leaves its sum in another layout than {}", d.registers.str()));
     }
     if (b.space != Space::Shared || k_.axes.at(m.axis) % depth != 0 || a.type != b.type) {
@@ -108,7 +108,7 @@ void CudaPrinter::wgmma(const Mma &m) {
         no_form(what, "wgmma reads operands of this type from shared memory along the reduction only");
     }
     if (shape.a_in_registers &&
-        !(a.registers == wgmma_fragment(row, rows, m.axis, k_.axes.at(m.axis), crew_.warpgroups))) {
+        !(a.registers == wgmma_fragment(row, rows, m.axis, k_.axes.at(m.axis), k_.warpgroups()))) {
         no_form(what,
                 fmt::format("wgmma takes its first operand in another layout than {}", a.registers.str()));
     }
@@ -125,7 +125,7 @@ void CudaPrinter::wgmma(const Mma &m) {
     std::string da, db = fresh("b");
     if (!shape.a_in_registers) {
         da = fresh("a");
-        line(fmt::format("const u64 {} = {};", da, operand(a, band * (crew_.warpgroups > 1))));
+        line(fmt::format("const u64 {} = {};", da, operand(a, band * (k_.warpgroups() > 1))));
     }
     line(fmt::format("const u64 {} = {};", db, operand(b, 0)));
     std::string first = m.start.empty() ? "0" : "1";

@@ -44,8 +44,9 @@ const std::map<std::string, Helper> &helpers() {
           "[%0];}\" "
           "::\"r\"(b) : \"memory\"); }",
           {}}},
-        {"mbar_arrive_at", // on the barrier at the same address in another block of the cluster
-         {"DEV void mbar_arrive_at(u32 b, u32 block) { asm volatile(\"{.reg .b32 a; mapa.shared::cluster.u32 "
+        {"mbar_arrive_remote", // on the barrier at the same address in another block of the cluster
+         {"DEV void mbar_arrive_remote(u32 b, u32 block) { asm volatile(\"{.reg .b32 a; "
+          "mapa.shared::cluster.u32 "
           "a, %0, "
           "%1;\\n mbarrier.arrive.shared::cluster.b64 _, [a];}\" ::\"r\"(b), \"r\"(block) : \"memory\"); }",
           {}}},

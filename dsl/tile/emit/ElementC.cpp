@@ -34,8 +34,9 @@ private:
         found.push_back(e);
     }
     void visit(const Call *op) override {
+        const size_t before = found.size();
         IRGraphVisitor::visit(op);
-        if (is_view(op)) {
+        if (is_view(op) && found.size() == before) { // one whose index is read from memory stays where it is
             add(op);
         }
     }
@@ -77,8 +78,8 @@ std::string ElementC::variable(const Variable *v) {
     if (auto t = p_.k_.tiles.find(v->name); t != p_.k_.tiles.end()) {
         return t->second.space == Space::Shared ? load_tile(t->second) : p_.element(t->second, digits_);
     }
-    if (v->name == "wg") {
-        return "wg";
+    if (v->name == "wg" || v->name == "turn") {
+        return v->name;
     }
     for (const char *part : {".extent.", ".stride.", ".min."}) {
         if (v->name.find(part) != std::string::npos) {
@@ -146,96 +147,136 @@ std::string ElementC::part(Type t, const std::string &words) const {
     return fmt::format("({}){}", d.type(t), x);
 }
 
-Expr ElementC::load_ahead(const Expr &whole) {
-    Expr e = substitute_in_all_lets(whole);
-    if (!digits_ || digits_->run() < 2 || digits_->names[0].empty()) {
-        return e;
+int ElementC::run_of(const Expr &read) const {
+    const LayoutPart &first = digits_->layout.registers[0];
+    const int run = digits_->run(), bytes = read.type().is_bool() ? 1 : read.type().bytes();
+    if (first.stride != 1 || bytes > 4) {
+        return 1;
     }
-    const LayoutPart first = digits_->layout.registers[0];
-    if (first.stride != 1 || first.axis.empty()) {
-        return e;
+    int count = run;
+    if (const Call *c = read.as<Call>()) {
+        count = p_.neighbours(c->name.substr(5), c->args, first.axis, digits_->layout, run);
+    } else {
+        const SharedLayout &l = p_.k_.tile(read.as<Variable>()->name).shared;
+        count = l.inner == first.axis ? run : 1;
+        auto fits = [&] {
+            bool good = count * bytes <= 16 && l.slab % count == 0 && l.pitch % (count * bytes) == 0;
+            for (const LayoutPart &p :
+                 digits_->layout.threads) { // every run starts at a multiple of its length
+                good &= p.axis != first.axis || p.extent == 1 || p.stride % count == 0;
+            }
+            return good;
+        };
+        while (count > 1 && !fits()) {
+            count /= 2;
+        }
     }
-    const int run = digits_->run();
+    return count * bytes < 4 ? 1 : count;
+}
+
+/// Into `words`, `count` neighbours at a time.
+void ElementC::load_run(const Expr &read, int count, const std::string &words) {
     Digits start = *digits_; // the coordinates of the run's first element
     start.names[0] = "";
+    ElementC at(p_, &start);
+    const Type t = read.type();
+    const int bytes = t.is_bool() ? 1 : t.bytes(), run = digits_->run();
+    p_.line(fmt::format("u32 {}[{}];", words, run * bytes / 4));
+    for (int part = 0; part < run; part += count) {
+        if (const Call *c = read.as<Call>()) {
+            const std::string view = c->name.substr(5);
+            std::vector<Expr> index = c->args;
+            index[0] = simplify(index[0] + part);
+            std::vector<std::string> text;
+            for (const Expr &i : index) {
+                text.push_back(at.print(i));
+            }
+            const std::string left = fmt::format("{} - {}", p_.value(view + ".extent.0"), text[0]);
+            std::string test = at.inside(view, index, 1);
+            if (!at.nonnegative(index[0])) {
+                test += fmt::format("{}{} >= 0", test.empty() ? "" : " && ", text[0]);
+            }
+            const std::string to = part == 0 ? words : fmt::format("{} + {}", words, part * bytes / 4);
+            p_.line(fmt::format("{}({}, {} + {}, {});", p_.dialect_.vector_load(bytes * 8, count), to,
+                                p_.pointer(view), p_.view_offset(view, text),
+                                test.empty() ? left : fmt::format("{} ? {} : 0", test, left)));
+            continue;
+        }
+        const Tile &tile = p_.k_.tile(read.as<Variable>()->name);
+        const SharedLayout &l = tile.shared;
+        std::string in = p_.coordinate(l.inner, &start);
+        in = part == 0 ? in : fmt::format("{} + {}", in, part);
+        const std::string out = l.outer.empty() ? "0" : p_.coordinate(l.outer, &start);
+        const int n = count * bytes / 4;
+        const std::string vector = n == 4 ? "uint4" : n == 2 ? "uint2" : "u32", v = p_.fresh("v");
+        p_.line(fmt::format("const {} {} = *{}(smem + {} + {});", vector, v,
+                            p_.dialect_.shared_pointer("const " + vector), p_.shared_base(tile),
+                            p_.shared_at(tile.name, l, in, out)));
+        std::string copy;
+        for (int i = 0; i < n; i++) {
+            copy += fmt::format("{}{}[{}] = {}{};", i ? " " : "", words, part * bytes / 4 + i, v,
+                                n == 1 ? std::string() : fmt::format(".{}", "xyzw"[i]));
+        }
+        p_.line(copy);
+    }
+}
+
+Expr ElementC::open_loops(const Expr &whole) {
+    Expr e = substitute_in_all_lets(whole);
+    const std::vector<LayoutPart> &registers = digits_->layout.registers;
+    struct Ahead {
+        Expr read;
+        size_t level; ///< the innermost loop that it depends on; as many as there are: none
+        bool along;   ///< it changes along the run
+    };
+    std::vector<Ahead> all;
     Reads reads(p_.k_);
     e.accept(&reads);
     for (const Expr &r : reads.found) {
-        const Type t = r.type();
-        const int bytes = t.is_bool() ? 1 : t.bytes();
-        int count = 0;
-        const Call *c = r.as<Call>();
-        ElementC at(p_, &start);
-        std::string from, inner;
-        const std::string words = "w" + std::to_string(p_.serial_);
-        if (c) {
-            const std::string view = c->name.substr(5);
-            if (!p_.options_.vectors) {
+        const std::set<std::string> axes = p_.k_.axes_of(r);
+        auto depends = [&](size_t i) { return registers[i].extent > 1 && axes.count(registers[i].axis) > 0; };
+        size_t level = 1;
+        while (level < registers.size() && !depends(level)) {
+            level++;
+        }
+        all.push_back({r, std::max(level, size_t(1)), !registers.empty() && depends(0)});
+    }
+    for (size_t i = std::max(registers.size(), size_t(1)); i >= 1; i--) {
+        if (i < registers.size() && !digits_->names[i].empty()) {
+            p_.line("#pragma unroll");
+            p_.open(
+                fmt::format("for (int {0} = 0; {0} < {1}; {0}++)", digits_->names[i], registers[i].extent));
+        }
+        for (const Ahead &a : all) {
+            if (a.level != i) {
                 continue;
             }
-            count = p_.neighbours(view, c->args, first.axis, digits_->layout, run);
-        } else {
-            const SharedLayout &l = p_.k_.tile(r.as<Variable>()->name).shared;
-            count = l.inner != first.axis ? 1 : run;
-            while (count > 1 && (16 / bytes < count || l.slab % count != 0)) {
-                count /= 2;
-            }
-            // Every run of the layout starts at a multiple of its length.
-            for (const LayoutPart &p : digits_->layout.threads) {
-                while (count > 1 && p.axis == first.axis && p.stride % count != 0) {
-                    count /= 2;
+            const Type t = a.read.type();
+            const int count = a.along ? run_of(a.read) : 1;
+            const std::string name = p_.fresh("w");
+            std::string is = name;
+            if (count > 1) {
+                load_run(a.read, count, name);
+                is = part(t, name);
+            } else if (!a.along) {
+                Digits start = *digits_;
+                if (!start.names.empty()) {
+                    start.names[0] = "";
                 }
-            }
-            if (count * l.element_bytes > 4 && l.swizzle == 0 && l.pitch % (count * l.element_bytes) != 0) {
-                count = 1;
-            }
-        }
-        if (count * bytes < 4 || bytes > 4) {
-            continue;
-        }
-        p_.serial_++;
-        p_.line(fmt::format("u32 {}[{}];", words, run * bytes / 4));
-        for (int part = 0; part < run; part += count) {
-            const std::string to = fmt::format("{} + {}", words, part * bytes / 4);
-            if (c) {
-                const std::string view = c->name.substr(5);
-                std::vector<Expr> index = c->args;
-                index[0] = index[0] + part;
-                std::vector<std::string> text;
-                for (const Expr &i : index) {
-                    text.push_back(at.print(simplify(i)));
-                }
-                const std::string left = fmt::format("{} - {}", p_.value(view + ".extent.0"), text[0]);
-                std::string test = at.inside(view, index, 1);
-                if (!at.nonnegative(index[0])) {
-                    test += fmt::format("{}{} >= 0", test.empty() ? "" : " && ", text[0]);
-                }
-                p_.line(fmt::format("{}({}, {} + {}, {});", p_.dialect_.vector_load(bytes * 8, count), to,
-                                    p_.pointer(view), p_.view_offset(view, text),
-                                    test.empty() ? left : fmt::format("{} ? {} : 0", test, left)));
+                ElementC at(p_, &start);
+                p_.line(fmt::format("const {} {} = {};", p_.dialect_.type(t), name, at.print(a.read)));
+            } else if (a.level > 1) { // else it is read once anyway
+                p_.line(fmt::format("{} {}[{}];", p_.dialect_.type(t), name, digits_->run()));
+                p_.line("#pragma unroll");
+                p_.line(fmt::format("for (int e = 0; e < {}; e++) {}[e] = {};", digits_->run(), name,
+                                    print(a.read)));
+                is = name + "[e]";
             } else {
-                const Tile &tile = p_.k_.tile(r.as<Variable>()->name);
-                const SharedLayout &l = tile.shared;
-                Digits here = start;
-                std::string in = p_.coordinate(l.inner, &here);
-                in = part == 0 ? in : fmt::format("{} + {}", in, part);
-                const std::string out = l.outer.empty() ? "0" : p_.coordinate(l.outer, &here);
-                const int n = count * bytes / 4;
-                const std::string vector = n == 4 ? "uint4" : n == 2 ? "uint2" : "u32", v = p_.fresh("v");
-                p_.line(fmt::format("const {} {} = *{}(smem + {} + {});", vector, v,
-                                    p_.dialect_.shared_pointer("const " + vector), p_.shared_base(tile),
-                                    p_.shared_at(tile.name, l, in, out)));
-                std::string copy;
-                for (int i = 0; i < n; i++) {
-                    copy += fmt::format("{}{}[{}] = {}{};", i ? " " : "", words, part * bytes / 4 + i, v,
-                                        n == 1 ? std::string() : fmt::format(".{}", "xyzw"[i]));
-                }
-                p_.line(copy);
+                continue;
             }
+            named_["@" + name] = is;
+            e = Replace(a.read, Variable::make(t, "@" + name)).mutate(e);
         }
-        const std::string name = "@" + words;
-        named_[name] = part(t, words);
-        e = Replace(r, Variable::make(t, name)).mutate(e);
     }
     return e;
 }

@@ -13,9 +13,9 @@ public:
     /// `digits` null: an Expr that is the same for all threads.
     ElementC(Printer &p, const Digits *digits) : ExprC(p.dialect_), p_(p), digits_(digits) {}
 
-    /// Loads neighbours along the first digit in few accesses, ahead of the loop over them; returns the Expr over what
-    /// was loaded.
-    Halide::Expr load_ahead(const Halide::Expr &e);
+    /// Opens the loops over all digits but the first. What is read from memory is loaded as soon as the loops that it
+    /// depends on are open, neighbours along the first digit in few accesses; returns the Expr over what was loaded.
+    Halide::Expr open_loops(const Halide::Expr &e);
     void name(const std::string &variable, const std::string &c) { named_[variable] = c; }
     bool nonnegative(const Halide::Expr &e) const override;
 
@@ -35,6 +35,8 @@ private:
     std::string load_view(const Halide::Internal::Call *c);
     std::string load_tile(const Tile &t);
     std::string part(Halide::Type t, const std::string &words) const; ///< element e of what was loaded
+    int run_of(const Halide::Expr &read) const;                       ///< neighbours that one access takes
+    void load_run(const Halide::Expr &read, int count, const std::string &words);
 };
 
 } // namespace kiln::tile

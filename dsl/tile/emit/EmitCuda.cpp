@@ -14,7 +14,8 @@ using namespace Halide::Internal;
 namespace {
 
 constexpr int register_file = 65536, most_registers = 255;
-constexpr int crew_barrier = 15; ///< named barrier for reductions over the warps of a role
+/// Named barriers for reductions over warps: of a role, and from there on of each of its warpgroups.
+constexpr int crew_barrier = 15, own_barriers = 11;
 
 bool contains(const std::string &text, const std::string &word) {
     return text.find(word) != std::string::npos;
@@ -28,6 +29,8 @@ CudaPrinter::CudaPrinter(const Kernel &k, CudaDialect &dialect, const EmitOption
 void CudaPrinter::barrier() {
     if (crew_.whole) {
         line("__syncthreads();");
+    } else if (k_.plan.ping_pong) {
+        line(fmt::format("{}({} + wg, 128);", dialect_.use("bar_sync"), own_barriers));
     } else {
         line(fmt::format("{}({}, {});", dialect_.use("bar_sync"), crew_barrier, crew_.threads()));
     }
@@ -42,6 +45,18 @@ bool CudaPrinter::copied_by_threads(const std::string &ring, CopyKind kind) cons
     walk(k_.body, [&](const Stmt &s) {
         const Load *l = s.as<Load>();
         found |= l && l->kind == kind && k_.tile(l->dst).ring == ring;
+    });
+    return found;
+}
+
+/// Whether wgmma adds up in the tile's registers.
+bool CudaPrinter::is_accumulator(const std::string &tile) const {
+    bool found = false;
+    walk(k_.body, [&](const Stmt &s) {
+        const Mma *m = s.as<Mma>();
+        auto plan = k_.plan.products.find(s.func);
+        const bool other = plan != k_.plan.products.end() && plan->second.kind != MmaKind::Wgmma;
+        found |= m && !other && k_.root(m->dst) == k_.root(tile);
     });
     return found;
 }
@@ -67,7 +82,7 @@ std::string CudaPrinter::barriers() {
                              id("empty_", r.name), r.barriers + 8 * r.depth));
         }
         const bool prefetches = !maps_.empty();
-        if (k_.rings.empty() && !prefetches && dynamic_at_ == 0) {
+        if (k_.rings.empty() && !prefetches && !k_.plan.dynamic) {
             return;
         }
         open("if (threadIdx.x == 0)");
@@ -82,7 +97,7 @@ std::string CudaPrinter::barriers() {
             line(fmt::format("{}({} + 8 * i, {});", init, id("empty_", r.name), r.consumers));
             close();
         }
-        if (dynamic_at_ != 0 && !k_.rings.empty()) {
+        if (k_.plan.dynamic && !k_.rings.empty()) {
             open("for (int i = 0; i < 2; i++)");
             line(fmt::format("{}(shared + {} + 8 * i, 1);", init, dynamic_at_));
             line(fmt::format("{}(shared + {} + 8 * i, {});", init, dynamic_at_ + 16, 4 * k_.plan.consumers));
@@ -157,7 +172,11 @@ void CudaPrinter::role(const Role &r) {
 
 void CudaPrinter::statement(const Stmt &s) {
     auto say = [&](const char *wrapper) { line(fmt::format("{}();", dialect_.use(wrapper))); };
-    if (const Wait *w = s.as<Wait>()) {
+    if (const Fill *f = s.as<Fill>(); f && is_accumulator(f->dst)) {
+        // Nothing is in flight here; ptxas has to see it, or it runs all products one after another (C7515).
+        line(fmt::format("{}<0>();", dialect_.use("wgmma_wait")));
+        Printer::statement(s);
+    } else if (const Wait *w = s.as<Wait>()) {
         const Ring &r = *k_.ring(w->ring);
         const bool is_full = w->what == Wait::What::Full;
         line(fmt::format("{}({}, {}{});", dialect_.use("mbar_wait"), is_full ? full(r) : empty(r),
@@ -174,6 +193,8 @@ void CudaPrinter::statement(const Stmt &s) {
         release(*r);
     } else if (const Advance *a = s.as<Advance>()) {
         advance(*a);
+    } else if (const Skip *skipped = s.as<Skip>()) {
+        skip(*skipped);
     } else if (const Load *l = s.as<Load>(); l && l->kind == CopyKind::Tma) {
         tma_load(*l);
     } else if (s.as<MmaFence>()) {
@@ -239,7 +260,7 @@ void CudaPrinter::dynamic_tiles(const TileLoop &t) {
     if (fetches) {
         line("u32 tile = blockIdx.x;");
     }
-    open("for (u32 turn = 0;; turn++)");
+    open("for (int turn = 0;; turn++)");
     if (fetches) {
         line(fmt::format("{}({}, (turn >> 1 & 1) ^ 1);", wait, empty));
         line(fmt::format("*(volatile u32 *)({}) = tile;", number));
@@ -302,10 +323,10 @@ std::string CudaPrinter::signature(const std::string &name) const {
 }
 
 EmittedKernel CudaPrinter::run() {
-    const std::string name = id("", k_.name);
+    const std::string name = id("", k_.name + "_kernel"); // no helper is called so
     if (k_.plan.dynamic) {
-        dynamic_at_ = (k_.shared_bytes + 15) / 16 * 16;
-        scratch_used_ = 48;
+        dynamic_at_ = planned_end();
+        extra_ = 48;
     }
     std::vector<const Role *> roles;
     for (const Stmt &s : k_.body) {

@@ -191,8 +191,7 @@ void Printer::map(const std::string &dst, const Expr &whole) {
     const Digits d(t.registers);
     ElementC c(*this, &d);
     const std::string to = array(dst);
-    open_digits(d, 1);
-    Expr value = c.load_ahead(whole);
+    Expr value = c.open_loops(whole);
     auto declare = [&](const std::string &what, const std::string &is) { line(what + " = " + is + ";"); };
     const Cast *rounding = value.as<Cast>();
     const bool halves = packed(t);
@@ -273,8 +272,7 @@ void Printer::reduce(const Reduce &r, const std::string &func) {
     line("#pragma unroll");
     line(fmt::format("for (int i = 0; i < {}; i++) {}[i] = {};", words(t), to,
                      scalar(reduce_identity(r.op, t.type))));
-    open_digits(d, 1);
-    const Expr value = c.load_ahead(r.value);
+    const Expr value = c.open_loops(r.value);
     if (d.run() > 1) {
         line("#pragma unroll");
         open(fmt::format("for (int e = 0; e < {}; e++)", d.run()));
@@ -347,14 +345,16 @@ void Printer::combine_threads(const std::string &array, const Tile &t, ReduceOp 
         return;
     }
     const int bytes = count * parts * slots * t.type.bytes();
+    const int all_bytes = bytes * (own_part(1).empty() ? 1 : crew_.warpgroups);
     int at = k_.scratch;
-    if (bytes > k_.scratch_bytes) {
-        scratch_used_ = std::max(scratch_used_, bytes);
-        at = k_.shared_bytes;
+    if (all_bytes > k_.scratch_bytes) {
+        scratch_extra_ = std::max(scratch_extra_, (all_bytes + 15) / 16 * 16);
+        at = planned_end() + extra_;
     }
     const std::string type = dialect_.type(t.type), mine = fresh("part"), share = fresh("shared");
     open("");
-    line(fmt::format("SHARED {} *{} = {}(smem + {});", type, share, dialect_.shared_pointer(type), at));
+    line(fmt::format("SHARED {} *{} = {}(smem + {}{});", type, share, dialect_.shared_pointer(type), at,
+                     own_part(bytes)));
     line(fmt::format("const int {} = {}, slot = {};", mine, cross, slot));
     barrier();
     line(fmt::format("{}for (int i = 0; i < {}; i++) {}[(i * {} + {}) * {} + slot] = {}[i];",

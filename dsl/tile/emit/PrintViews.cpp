@@ -80,7 +80,7 @@ void Printer::global_store(const GlobalStore &s) {
         }
         below *= p.extent;
     }
-    if (below < crew_.threads()) {
+    if (below < crew_.threads() && !k_.plan.ping_pong) {
         mine += fmt::format("{}thread < {}", mine.empty() ? "" : " && ", below);
     }
     if (!mine.empty()) {

@@ -209,6 +209,17 @@ void Printer::declare_offsets() {
 
 // ---- memory
 
+/// plan_shared counts the bytes that bring the start of shared memory to a boundary, too.
+constexpr int start_alignment = 1024;
+
+int Printer::planned_end() const {
+    return k_.shared_bytes == 0 ? 0 : (k_.shared_bytes - start_alignment + 15) / 16 * 16;
+}
+
+std::string Printer::own_part(int bytes) const {
+    return k_.plan.ping_pong && !crew_.whole ? fmt::format(" + wg * {}", bytes) : "";
+}
+
 std::string Printer::slot(const std::string &ring) {
     if (ring.empty() || k_.ring(ring)->depth == 1) {
         return "0";
@@ -350,25 +361,31 @@ void Printer::tile_coordinates(const std::string &tile) {
         line(fmt::format("const u32 {} = {} - {} * {};", next, rest, name(i), n));
         rest = next;
     }
+    // In groups of so many rows: down a group's rows, then the next column, so that both operands stay in the cache.
     const int rows = k_.plan.persistent;
+    size_t r = 1;
+    for (const BlockDim &block : k_.plan.blocks) {
+        if (block.var == k_.plan.rows && block.loop == g[0].name) {
+            r = 0;
+        }
+    }
+    const size_t c = 1 - r;
     if (rows <= 1) {
         line(
             fmt::format("const int {} = {}({}, {});", name(1), by, rest, reciprocal(g[0].name, g[0].extent)));
         line(fmt::format("const int {} = {} - {} * {};", name(0), rest, name(1), count(0)));
         return;
     }
-    // In groups of `rows` rows: down a group's rows, then the next column, so that both operands stay in the cache.
-    const Expr left = g[1].extent % rows;
-    const std::string per = value("per_group", g[0].extent * rows);
+    const Expr left = g[r].extent % rows;
+    const std::string per = value("per_group", g[c].extent * rows);
     line(fmt::format("const int group = {}({}, {}), in_group = {} - group * {};", by, rest,
-                     reciprocal("per_group", g[0].extent * rows), rest, per));
-    line(fmt::format("const int first_row = group * {};", rows));
-    line(fmt::format("const bool last_group = {} - first_row < {};", count(1), rows));
-    line(fmt::format("const int {} = {}(in_group, last_group ? {} : {});", name(0), by,
+                     reciprocal("per_group", g[c].extent * rows), rest, per));
+    line(fmt::format("const int first_row = group * {}, left = {} - first_row;", rows, count(r)));
+    line(fmt::format("const int {} = {}(in_group, left < {} ? {} : {});", name(c), by, rows,
                      reciprocal("last_group", select(left == 0, rows, left)),
                      reciprocal("group", Expr(rows))));
-    line(fmt::format("const int {0} = first_row + in_group - {1} * (last_group ? {2} - first_row : {3});",
-                     name(1), name(0), count(1), rows));
+    line(fmt::format("const int {0} = first_row + in_group - {1} * (left < {2} ? left : {2});", name(r),
+                     name(c), rows));
 }
 
 void Printer::tile_loop(const TileLoop &t) {
@@ -380,11 +397,15 @@ void Printer::tile_loop(const TileLoop &t) {
         for (const GridLoop &g : k_.grid) {
             tiles = tiles * g.extent;
         }
-        open(fmt::format("for (u32 tile = {}; tile < {}; tile += {})", block_index(), value("tiles", tiles),
-                         block_count()));
+        line("int turn = 0;");
+        open(fmt::format("for (u32 tile = {}; tile < {}; tile += {}, turn++)", block_index(),
+                         value("tiles", tiles), block_count()));
     }
     tile_coordinates(loops ? "tile" : block_index());
     const std::string inner = apart([&] { body(t.body); });
+    if (!loops && k_.plan.ping_pong) {
+        line("const int turn = 0;");
+    }
     declare_arrays();
     out_ += inner;
     if (loops) {
@@ -408,7 +429,8 @@ EmittedKernel Printer::finish(const std::string &text, const std::vector<KernelP
     e.grid = k_.grid;
     e.persistent = k_.plan.persistent > 0;
     e.threads = k_.threads;
-    e.shared_bytes = k_.shared_bytes + scratch_used_;
+    const int bytes = planned_end() + extra_ + scratch_extra_;
+    e.shared_bytes = bytes == 0 ? 0 : bytes + start_alignment;
     e.cluster = k_.plan.cluster_x * k_.plan.cluster_y;
     e.launch_ahead = k_.plan.launch_ahead;
     for (const auto &[view, n] : needs_) {

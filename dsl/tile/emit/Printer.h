@@ -82,8 +82,10 @@ protected:
     std::string thread_digit(int below, int extent) const;     ///< thread / below % extent
     std::string thread_offset(const std::string &axis, const RegisterLayout &l);
     void declare_offsets();
-    virtual std::string thread_index() const = 0;                            ///< within the block
-    virtual void barrier() = 0;                                              ///< of the crew
+    virtual std::string thread_index() const = 0; ///< within the block
+    virtual void barrier() = 0;                   ///< of the threads that a layout is dealt to
+    /// " + wg * bytes" where each warpgroup of the crew takes tiles of its own (ping-pong).
+    std::string own_part(int bytes) const;
     virtual std::string shuffle_xor(const std::string &value, int mask) = 0; ///< "": no shuffles
     virtual std::string block_index() const = 0;
     virtual std::string block_count() const = 0;
@@ -109,7 +111,9 @@ protected:
     std::string combine(ReduceOp op, Halide::Type type, const std::string &a, const std::string &b);
 
     // ---- memory
-    int scratch_used_ = 0;                     ///< bytes behind Kernel::shared_bytes
+    int extra_ = 0;                            ///< bytes that the printer adds behind what the kernel planned
+    int scratch_extra_ = 0;                    ///< of them for reductions over warps
+    int planned_end() const;                   ///< byte behind the planned ones
     std::map<std::string, bool> slot_of_;      ///< rings whose slot variable the crew has
     std::string slot(const std::string &ring); ///< C name of the current slot; "0"
     std::string shared_base(const Tile &t);    ///< byte of the tile's current slot

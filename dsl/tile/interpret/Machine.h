@@ -72,7 +72,8 @@ struct Actor {
     };
     struct Registers {
         ColumnPtr values;
-        int64_t touched = 0; ///< by anything but a product, on the clock
+        bool has_value = false; ///< or will have, when the product in flight is done
+        int64_t touched = 0;    ///< by anything but a product, on the clock
     };
     struct Product {
         const Stmt *stmt;

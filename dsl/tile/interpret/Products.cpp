@@ -45,17 +45,33 @@ bool Machine::run(Actor &a, const Mma &o, const Stmt &s) {
         fault(a, fmt::format("the product accumulates in place, but `{}` and `{}` lie in different registers",
                              o.start, o.dst));
     }
+    auto plan = k_.plan.products.find(s.func);
+    const bool by_threads = plan != k_.plan.products.end() && plan->second.kind != MmaKind::Wgmma;
     std::vector<std::string> in_registers{o.dst};
     for (const std::string &name : {o.a, o.b}) {
         const Tile &t = k_.tile(name);
         if (t.space == Space::Shared) {
             p.uses[t.ring] = held_use(a, t);
+            if (by_threads) {
+                a.rings[t.ring].read_by_threads.insert(p.uses[t.ring]);
+            }
         } else {
             in_registers.push_back(name);
-            if (!a.registers[k_.root(name)].values) {
+            if (!a.registers[k_.root(name)].has_value) {
                 fault(a, fmt::format("`{}` is read before it has a value", name));
             }
         }
+    }
+    if (!p.zero && !a.registers[k_.root(o.dst)].has_value) {
+        fault(a, fmt::format("`{}` has no value to start at", o.start));
+    }
+    if (by_threads) {
+        for (const std::string &name : in_registers) {
+            touch(a, name, name == o.dst);
+        }
+        a.registers[k_.root(o.dst)].has_value = true;
+        multiply(a, p);
+        return true;
     }
     for (const std::string &name : in_registers) {
         if (a.registers[k_.root(name)].touched > a.fenced || a.fenced < 0) {
@@ -63,9 +79,6 @@ bool Machine::run(Actor &a, const Mma &o, const Stmt &s) {
                   fmt::format("`{}` was touched by the threads and no `mma_fence` follows before the product",
                               name));
         }
-    }
-    if (!p.zero && !a.registers[k_.root(o.dst)].values) {
-        fault(a, fmt::format("`{}` has no value to start at", o.start));
     }
     auto writes = [&](const Actor::Product &other, const std::string &operand) {
         return k_.tile(operand).space == Space::Register &&
@@ -83,6 +96,7 @@ bool Machine::run(Actor &a, const Mma &o, const Stmt &s) {
             fault(a, "an operand is the result of a product in flight");
         }
     }
+    a.registers[k_.root(o.dst)].has_value = true;
     a.open.push_back(std::move(p));
     if (mode_.products == When::Early) {
         multiply(a, a.open.back());

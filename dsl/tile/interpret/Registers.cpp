@@ -145,7 +145,9 @@ void Machine::write(Actor &a, const std::string &tile, ColumnPtr values) {
         }
         values = all;
     }
-    a.registers[k_.root(tile)].values = std::move(values);
+    Actor::Registers &r = a.registers[k_.root(tile)];
+    r.values = std::move(values);
+    r.has_value = true;
 }
 
 ColumnPtr Machine::aligned(Actor &a, const std::string &tile, const Threads &to) {

@@ -7,6 +7,10 @@
 #include "dsl/target/Device.h"
 #include "dsl/tile/ir/Ir.h"
 
+#include <functional>
+#include <string>
+#include <vector>
+
 namespace kiln::tile {
 
 void hoist_invariant(Kernel &k); ///< out of loops: what does not change in them
@@ -27,5 +31,13 @@ void lower_stores(Kernel &k);    ///< stores into staging, fences, barriers and 
 bool staged(const Kernel &k, const Store &store);
 /// The box of such a store: 64 rows of one slab.
 SharedLayout staging_box(const Kernel &k, const Store &store);
+
+struct Pass {
+    std::string name;
+    std::function<void(Kernel &, const DeviceLimits &)> run;
+};
+
+/// All passes between `build` and `emit`, in order; a name may come twice.
+const std::vector<Pass> &passes();
 
 } // namespace kiln::tile

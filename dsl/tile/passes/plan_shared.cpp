@@ -77,7 +77,8 @@ private:
         }
     }
 
-    /// Two boxes of 64 rows for each warpgroup: one is written while the other leaves.
+    /// Two boxes of 64 rows for each warpgroup, so that one is written while the other leaves; one where there is no
+    /// room for two.
     void plan_staging() {
         walk(k_.body, [&](Stmt &s) {
             if (const Store *store = s.as<Store>(); store && staged(k_, *store)) {
@@ -137,6 +138,9 @@ private:
                     grown = true;
                 }
             }
+        }
+        if (fixed_bytes() + ring_bytes() > limit_) {
+            k_.staging_bytes /= 2;
         }
         const int need = fixed_bytes() + ring_bytes();
         if (need > limit_) {

@@ -1,0 +1,24 @@
+#include "dsl/tile/passes/Passes.h"
+
+namespace kiln::tile {
+
+const std::vector<Pass> &passes() {
+    auto simple = [](const char *name, void (*pass)(Kernel &)) {
+        return Pass{name, [pass](Kernel &k, const DeviceLimits &) { pass(k); }};
+    };
+    static const std::vector<Pass> all = {
+        simple("hoist_invariant", hoist_invariant),
+        simple("fuse_loops", fuse_loops),
+        simple("clean_up", clean_up),
+        simple("fold_starts", fold_starts),
+        simple("clean_up", clean_up),
+        simple("guard_edges", guard_edges),
+        simple("plan_layouts", plan_layouts),
+        {"plan_shared", plan_shared},
+        simple("inject_pipeline", inject_pipeline),
+        simple("lower_stores", lower_stores),
+    };
+    return all;
+}
+
+} // namespace kiln::tile

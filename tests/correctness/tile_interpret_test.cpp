@@ -1,0 +1,75 @@
+// The interpreter against Halide, over every program and every stage of the compiler.
+#include "dsl/tile/build/Build.h"
+#include "dsl/tile/interpret/Interpret.h"
+#include "dsl/tile/ir/Text.h"
+#include "dsl/tile/passes/Passes.h"
+#include "tests/correctness/tile_reference.h"
+#include "tests/correctness/tile_texts.h"
+
+#include <gtest/gtest.h>
+
+namespace kiln::tile {
+namespace {
+
+DeviceLimits hopper() {
+    return limits_of(Target::parse("cuda sm_90a"));
+}
+
+/// Float functions that Halide and the C library compute to different last places.
+bool has_functions(const Kernel &k) {
+    class Find : public Halide::Internal::IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        void visit(const Halide::Internal::Call *op) override {
+            found |= op->call_type == Halide::Internal::Call::PureExtern && op->name.rfind("view:", 0) != 0;
+            IRGraphVisitor::visit(op);
+        }
+
+    public:
+        bool found = false;
+    };
+    Find f;
+    walk(k.body, [&](const Stmt &s) { each_expr(s, [&](const Expr &e) { e.accept(&f); }); });
+    return f.found;
+}
+
+class TileInterpret : public testing::TestWithParam<std::string> {};
+
+TEST_P(TileInterpret, AgreesWithHalideAtEveryStage) {
+    Reference reference(tile_program(GetParam()));
+    const Program &p = reference.program();
+    std::vector<std::pair<std::string, Kernel>> stages;
+    Kernel k = build_kernel(p.plan, p.outputs);
+    stages.push_back({"build", k});
+    for (const Pass &pass : passes()) {
+        pass.run(k, hopper());
+        stages.push_back({pass.name, k});
+    }
+    const double ulps = has_functions(k) ? 4 : 0;
+    for (const Extents &size : p.sizes) {
+        const Memory inputs = reference.data(size);
+        const Memory wanted = reference.outputs(inputs, size);
+        for (const auto &[name, kernel] : stages) {
+            for (int m = 0; m < (name == "lower_stores" ? 3 : 1); m++) {
+                Memory memory = inputs;
+                const When when = m == 0 ? When::Early : m == 1 ? When::Late : When::Random;
+                const Outcome out = interpret(kernel, memory, {when, when, when, unsigned(m), 2});
+                const std::string fault = out.fault.empty() ? compare(memory, wanted, ulps) : out.fault;
+                ASSERT_EQ(fault, "") << "after " << name << " in mode " << m << "\n" << print(kernel);
+            }
+        }
+    }
+}
+
+std::vector<std::string> names() {
+    std::vector<std::string> all;
+    for (const Program &p : tile_programs()) {
+        all.push_back(p.name);
+    }
+    return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, TileInterpret, testing::ValuesIn(names()),
+                         [](const auto &info) { return info.param; });
+
+} // namespace
+} // namespace kiln::tile
