@@ -157,6 +157,18 @@ if 0 < (x.extent.0 + 63)/64 {
     EXPECT_EQ(lines(k, "skip", 1), "skip ring by max((x.extent.0 + 63)/64, 0)\n");
 }
 
+// Five slots leave room for one staging box: each store waits for the one before.
+TEST(TilePasses, OneStagingBoxWhereTwoDoNotFit) {
+    Kernel k = product();
+    k.plan.copies["x"].stages = k.plan.copies["w"].stages = 5;
+    k.axes["m"] = 192;
+    k.axes["n"] = 128;
+    k.plan.ping_pong = true;
+    k = lowered(std::move(k));
+    EXPECT_EQ(k.staging_bytes, 8192);
+    EXPECT_EQ(lines(k, "store_wait", 1), "store_wait 0\n");
+}
+
 // A start that somebody reads later keeps its registers.
 TEST(TilePasses, AProductDoesNotOverwriteAStartInUse) {
     Kernel k = product();
@@ -226,7 +238,7 @@ TEST(TilePasses, RefusesWhatTheHardwareCannotDo) {
               "shared memory\n"
               "   = help: let the rows be those of the computed operand: `rows` in warpgroups(…)\n");
     EXPECT_EQ(with([](Kernel &k) { k.plan.copies["x"].stages = k.plan.copies["w"].stages = 5; }),
-              "error[K1121]: `y` needs 279632 bytes of shared memory (5 slots of 49152; 32768 for stores), "
+              "error[K1121]: `y` needs 263248 bytes of shared memory (5 slots of 49152; 16384 for stores), "
               "the device has "
               "232448\n"
               "   = help: take fewer `stages` or a smaller tile\n");
