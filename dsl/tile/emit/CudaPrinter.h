@@ -22,6 +22,7 @@ protected:
     std::string shuffle_xor(const std::string &value, int mask) override;
     void statement(const Stmt &s) override;
     void product(const Mma &m, const std::string &func) override;
+    bool worth_unrolling(const For &f) const override;
     void async_copy(const std::string &to, const std::string &from, const std::string &inside, int bytes,
                     int element_bytes) override;
 

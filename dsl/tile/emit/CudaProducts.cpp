@@ -38,6 +38,24 @@ void CudaPrinter::product(const Mma &m, const std::string &func) {
     }
 }
 
+/// A loop whose products keep the tensor cores busy for longer than it takes to come round again gains nothing, and four
+/// copies of it double the time to compile. A product of 64 x n with 32 bytes of the reduction takes n / 2 cycles.
+bool CudaPrinter::worth_unrolling(const For &f) const {
+    constexpr int long_enough = 256; // cycles
+    int cycles = 0;
+    bool copies = false;
+    for (const Stmt &s : f.body) {
+        copies |= s.as<Load>() != nullptr;
+        if (const Mma *m = s.as<Mma>()) {
+            const Tile &a = k_.tile(m->a), &b = k_.tile(m->b);
+            const int rows = k_.axes.at(other_axis(a, m->axis)) / k_.warpgroups() / wgmma_rows;
+            cycles += rows * k_.axes.at(m->axis) * a.type.bytes() / step_bytes *
+                      k_.axes.at(other_axis(b, m->axis)) / 2;
+        }
+    }
+    return !copies && cycles < long_enough;
+}
+
 std::string CudaPrinter::descriptor(const Tile &t, const std::string &k_axis, int band) {
     const std::string name = id("desc_", t.name);
     if (!descriptors_.insert(t.name).second) {

@@ -269,6 +269,9 @@ std::string Printer::scalar(const Expr &e) {
 
 void Printer::loop(const For &f) {
     const std::string i = id("i_", f.var);
+    if (!worth_unrolling(f)) {
+        line("#pragma unroll 1");
+    }
     open(fmt::format("for (int {0} = {1}; {0} < {2}; {0}++)", i, scalar(f.lo), scalar(f.hi)));
     body(f.body);
     close();

@@ -134,6 +134,8 @@ protected:
     virtual void statement(const Stmt &s);
     void body(const Body &b);
     void loop(const For &f);
+    /// Where it is not, the compiler is spared the work.
+    virtual bool worth_unrolling(const For &) const { return true; }
     void branch(const If &i);
     void fma_product(const Mma &m);
     virtual void product(const Mma &m, const std::string &func) = 0;
