@@ -163,7 +163,7 @@ private:
 
     [[noreturn]] static void fail(std::string message) {
         Diagnostic d;
-        d.code = "K1171";
+        d.code = "K1181";
         d.message = std::move(message);
         d.helps = {"clamp the index, so that every call can be checked before it runs"};
         throw Error(std::move(d));

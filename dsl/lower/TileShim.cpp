@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 
 namespace kiln {
 
@@ -22,7 +23,7 @@ using Names = std::function<std::string(const std::string &)>;
 
 [[noreturn]] void refuse(std::string message, std::vector<std::string> notes = {}) {
     Diagnostic d;
-    d.code = "K1170";
+    d.code = "K1180";
     d.message = std::move(message);
     d.notes = std::move(notes);
     throw Error(std::move(d));
@@ -336,7 +337,24 @@ static const kiln_tile_kernel {symbol}_kernel = {{
     const TileStage &s_;
 };
 
+/// The stage of an output that another stage writes.
+std::string allocate(const std::string &symbol, int buffers) {
+    std::string parameters, calls;
+    for (int i = 0; i < buffers; i++) {
+        parameters += fmt::format(", halide_buffer_t *b{}", i);
+        calls += fmt::format("    if (!code && (b{0}->host || b{0}->device)) {{\n"
+                             "        code = kiln_tile_allocate(user_context, b{0});\n    }}\n",
+                             i);
+    }
+    return fmt::format("int {}(void *user_context{}) {{\n    int code = 0;\n{}    return code;\n}}\n\n",
+                       symbol, parameters, calls);
+}
+
 } // namespace
+
+std::string tile_allocate_symbol(const TileStage &stage, const std::string &func) {
+    return stage.symbol + identifier("_", func);
+}
 
 std::string shim_expr(const Expr &e, const Names &name) {
     return PrintC(name).print(e);
@@ -372,14 +390,13 @@ static inline int64_t remainder_of(int64_t a, int64_t b) {
         Shim shim(stage);
         out += shim.text();
         names += fmt::format("&{}, ", shim.kernel_name());
+        std::map<std::string, int> others;
         for (const TileStageView &v : stage.views) {
-            if (v.role == Role::OtherOutput) {
-                std::string symbol = stage.symbol + identifier("_", v.name);
-                out +=
-                    fmt::format("int {}(void *user_context, halide_buffer_t *b) {{\n"
-                                "    return b->host || b->device ? kiln_tile_allocate(user_context, b) : 0;\n"
-                                "}}\n\n",
-                                symbol);
+            others[v.name.substr(0, v.name.find('.'))] += v.role == Role::OtherOutput;
+        }
+        for (const auto &[func, buffers] : others) {
+            if (buffers > 0) {
+                out += allocate(tile_allocate_symbol(stage, func), buffers);
             }
         }
     }

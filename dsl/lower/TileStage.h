@@ -41,8 +41,9 @@ struct TileStage {
     std::vector<std::pair<std::string, Halide::Type>> scalars; ///< between the two last, in the C function
     std::vector<Halide::Expr> conditions;                      ///< that hold in every call, or it is refused
     tile::EmittedKernel kernel;
-    tile::CompiledKernel compiled;
-    std::string passes; ///< what each pass did, as text
+    tile::CompiledKernel compiled;    ///< `cubin` may be PTX, for targets that are not exact
+    std::string passes;               ///< what each pass did, as text
+    std::vector<std::string> remarks; ///< of the passes
 };
 
 } // namespace kiln
