@@ -138,7 +138,9 @@ nlohmann::json to_json(const CompileReply &reply) {
             {"schedule_text", reply.schedule_text},
             {"halide_target", reply.halide_target},
             {"cpu_features", reply.cpu_features},
-            {"params", reply.params}};
+            {"params", reply.params},
+            {"host_bytes", reply.host_bytes ? nlohmann::json(*reply.host_bytes) : nlohmann::json()},
+            {"device_bytes", reply.device_bytes ? nlohmann::json(*reply.device_bytes) : nlohmann::json()}};
 }
 
 CompileReply compile_reply_from_json(const nlohmann::json &j) {
@@ -154,6 +156,12 @@ CompileReply compile_reply_from_json(const nlohmann::json &j) {
     reply.halide_target = j.at("halide_target");
     reply.cpu_features = j.at("cpu_features").get<std::vector<uint64_t>>();
     reply.params = j.at("params");
+    for (auto [key, value] :
+         {std::pair("host_bytes", &reply.host_bytes), std::pair("device_bytes", &reply.device_bytes)}) {
+        if (!j.at(key).is_null()) {
+            *value = j.at(key).get<int64_t>();
+        }
+    }
     return reply;
 }
 

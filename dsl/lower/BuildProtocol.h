@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,8 @@ struct CompileReply {
     std::string halide_target;
     std::vector<uint64_t> cpu_features;        ///< bits by halide_target_feature_t
     std::map<std::string, std::string> params; ///< all of the generator's, with their values
+    /// For intermediate values, where every call takes the same; NAME_workspace tells the others.
+    std::optional<int64_t> host_bytes, device_bytes;
 };
 
 nlohmann::json to_json(const CompileJob &job);

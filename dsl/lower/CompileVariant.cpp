@@ -4,8 +4,10 @@
 #include "dsl/generator/Load.h"
 #include "dsl/generator/Params.h"
 #include "dsl/lower/FuseMultiplyAdd.h"
+#include "dsl/lower/HostFloat16.h"
 #include "dsl/lower/Legalize.h"
 #include "dsl/lower/ScheduleVariant.h"
+#include "dsl/lower/Workspace.h"
 
 #include <Halide.h>
 #include <fmt/format.h>
@@ -218,8 +220,15 @@ CompileReply compile_variant(const CompileJob &job) {
             if (target.has_feature(Halide::Target::OpenCL)) {
                 whole.add_custom_lowering_pass(fuse_multiply_add());
             }
-            whole.compile_to({{Halide::OutputFileType::object, job.object.string()}}, pipeline.arguments(),
-                             job.symbol, target);
+            if (target.has_feature(Halide::Target::CUDA)) {
+                whole.add_custom_lowering_pass(convert_float16_on_host());
+            }
+            Halide::Module module = whole.compile_to_module(pipeline.arguments(), job.symbol, target);
+            Workspace workspace = count_workspace(module.get_conceptual_stmt());
+            reply.host_bytes = workspace.unknown ? std::nullopt : workspace.constant_host();
+            reply.device_bytes = workspace.unknown ? std::nullopt : workspace.constant_device();
+            append_workspace_function(module, job.symbol, job.symbol + "_workspace", workspace);
+            module.compile({{Halide::OutputFileType::object, job.object.string()}});
         } catch (const Halide::CompileError &error) {
             std::vector<Diagnostic> placed = scheduled.find_faults();
             reply.diagnostics.insert(reply.diagnostics.end(), placed.begin(), placed.end());

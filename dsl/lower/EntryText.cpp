@@ -112,6 +112,7 @@ std::string variants_table(const LibraryParts &parts) {
         const CompiledVariant &v = parts.variants[i];
         std::string symbol = fmt::format("{}__v{}", parts.name, i);
         declarations += fmt::format("int {0}_argv(void **);\n"
+                                    "int {0}_workspace_argv(void **);\n"
                                     "const struct halide_filter_metadata_t *{0}_metadata(void);\n",
                                     symbol);
         std::string features = "0", conditions = "0";
@@ -138,10 +139,11 @@ std::string variants_table(const LibraryParts &parts) {
                               : t.backend == Backend::Cuda ? "KILN_CUDA"
                                                            : "KILN_OPENCL";
         bool exact = t.backend == Backend::Cuda && !t.feature.empty() && t.feature.back() == 'a';
-        table += fmt::format("    {{{}, {}, {}, {}, {}, {}, {}, {}, {}_argv, {}_metadata}},\n",
-                             c_string(t.str()), c_string(v.reply.schedule_name), backend, exact ? 1 : 0,
-                             t.backend == Backend::Cuda ? t.level() : 0, features,
-                             v.request.conditions.size(), conditions, symbol, symbol);
+        table +=
+            fmt::format("    {{{}, {}, {}, {}, {}, {}, {}, {}, {}_argv, {}_metadata, {}_workspace_argv}},\n",
+                        c_string(t.str()), c_string(v.reply.schedule_name), backend, exact ? 1 : 0,
+                        t.backend == Backend::Cuda ? t.level() : 0, features, v.request.conditions.size(),
+                        conditions, symbol, symbol, symbol);
     }
     return declarations + table + "};\n";
 }
@@ -187,6 +189,8 @@ int {name}({parameters});
 int {name}_argv(const kiln_call *call, void **arguments);
 /** Loads what the first call would: modules on the device of `call`. */
 int {name}_prepare(const kiln_call *call);
+/** Bytes that a call with these arguments takes for intermediate values. Only shapes count: buffers need no memory. */
+int {name}_workspace({parameters}, kiln_workspace *workspace);
 /** Contract, variants and the text of {name}.json. */
 const kiln_entry_library *{name}_info(void);
 
@@ -225,6 +229,11 @@ int {name}_argv(const kiln_call *call, void **values) {{
 
 int {name}_prepare(const kiln_call *call) {{
     return kiln_entry_prepare(&library, call);
+}}
+
+int {name}_workspace({parameters}, kiln_workspace *workspace) {{
+    void *values[] = {{{values}}};
+    return kiln_entry_workspace(&library, call, values, workspace);
 }}
 
 const kiln_entry_library *{name}_info(void) {{

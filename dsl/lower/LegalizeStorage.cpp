@@ -17,11 +17,15 @@ Expr u32(uint32_t v) {
     return cast<uint32_t>(Expr(v));
 }
 
+// Of as many lanes as their argument: the conversions also serve code that is vectorized already.
 Expr as_bits(const Expr &f) {
-    return reinterpret<uint32_t>(f);
+    return reinterpret(UInt(32, f.type().lanes()), f);
 }
 Expr as_float(const Expr &b) {
-    return reinterpret<float>(b);
+    return reinterpret(Float(32, b.type().lanes()), b);
+}
+Expr converted(const Type &element, const Expr &e) {
+    return cast(element.with_lanes(e.type().lanes()), e);
 }
 
 /// Rounds away the low `shift` bits of an unsigned magnitude: nearest, ties to even.
@@ -34,7 +38,7 @@ Expr bfloat16_bits(const Expr &value) {
     Expr b = as_bits(value);
     // Rounding would carry the all-ones NaN into -0: NaNs keep their upper bits and become quiet.
     Expr is_nan = (b & u32(0x7fffffff)) > u32(0x7f800000);
-    return cast<uint16_t>(select(is_nan, (b >> 16) | u32(0x40), round_shift(b, 16)));
+    return converted(UInt(16), select(is_nan, (b >> 16) | u32(0x40), round_shift(b, 16)));
 }
 
 Expr float16_bits(const Expr &value) {
@@ -50,17 +54,17 @@ Expr float16_bits(const Expr &value) {
     Expr r = select(a < u32(0x38800000), tiny, normal);
     r = select(a >= u32(0x47800000), u32(0x7c00), r);
     r = select(a > u32(0x7f800000), nan, r);
-    return cast<uint16_t>(r | sign);
+    return converted(UInt(16), r | sign);
 }
 
 Expr float16_value(const Expr &bits) {
-    Expr h = cast<uint32_t>(bits);
+    Expr h = converted(UInt(32), bits);
     Expr sign = (h & u32(0x8000)) << 16;
     Expr a = h & u32(0x7fff);
     Expr normal = (a << 13) + u32(112u << 23);
     Expr special = (a << 13) + u32(224u << 23);
     // Through an integer conversion and not a product of denormals, which devices may flush.
-    Expr tiny = as_bits(cast<float>(cast<int32_t>(a)) * (1.0f / 16777216.0f));
+    Expr tiny = as_bits(converted(Float(32), converted(Int(32), a)) * (1.0f / 16777216.0f));
     Expr r = select(a < u32(0x400), tiny, select(a >= u32(0x7c00), special, normal));
     return as_float(r | sign);
 }
@@ -68,7 +72,7 @@ Expr float16_value(const Expr &bits) {
 } // namespace
 
 Expr float_from_bits(const Expr &bits, const Type &type) {
-    return type.is_bfloat() ? as_float(cast<uint32_t>(bits) << 16) : float16_value(bits);
+    return type.is_bfloat() ? as_float(converted(UInt(32), bits) << 16) : float16_value(bits);
 }
 
 Expr bits_from_float(const Expr &value, const Type &type) {

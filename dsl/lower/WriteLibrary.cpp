@@ -165,6 +165,11 @@ nlohmann::json contract_json(const LibraryParts &parts) {
     return arguments;
 }
 
+/// A number, or null where it depends on the call.
+nlohmann::json bytes(const std::optional<int64_t> &constant) {
+    return constant ? nlohmann::json(*constant) : nlohmann::json();
+}
+
 nlohmann::json variant_json(const CompiledVariant &v, const std::string &object_hash) {
     nlohmann::json conditions = nlohmann::json::array();
     for (const VariantCondition &c : v.request.conditions) {
@@ -179,6 +184,8 @@ nlohmann::json variant_json(const CompiledVariant &v, const std::string &object_
             {"schedule", v.reply.schedule_text},
             {"knobs", v.request.knobs},
             {"conditions", conditions},
+            {"workspace",
+             {{"host_bytes", bytes(v.reply.host_bytes)}, {"device_bytes", bytes(v.reply.device_bytes)}}},
             {"object_sha256", object_hash}};
 }
 
@@ -220,7 +227,7 @@ std::string c_parameter(const std::string &argument) {
     } catch (const Error &) {
         out += "_";
     }
-    return out == "call" ? "call_" : out;
+    return out == "call" || out == "workspace" ? out + "_" : out;
 }
 
 std::string write_library(const LibraryParts &parts) {

@@ -4,6 +4,7 @@
  */
 #include "Check.h"
 #include "Frame.h"
+#include "OpenCLStage.h"
 #include "Select.h"
 #include "kiln_tile.h"
 
@@ -21,6 +22,7 @@ struct Argument {
     halide_buffer_t buffer;
     halide_dimension_t dim[KILN_MAX_RANK];
     bool is_copy = false;
+    OpenCLStage stage = {};
 };
 
 /// A struct whose size was never set would have its stream and context ignored in silence.
@@ -42,7 +44,8 @@ public:
         check_size(frame_, given);
     }
 
-    int check(void **arguments) {
+    /// `shape_only`: buffers need no memory, and may overlap.
+    int check(void **arguments, bool shape_only = false) {
         if (frame_.status != KILN_OK) {
             return frame_.status;
         }
@@ -56,11 +59,11 @@ public:
                 continue;
             }
             buffers_[i] = static_cast<halide_buffer_t *>(arguments[i]);
-            if (int status = check_buffer(frame_, a, buffers_[i])) {
+            if (int status = check_buffer(frame_, a, buffers_[i], shape_only)) {
                 return status;
             }
         }
-        return check_overlap(frame_, library_, buffers_);
+        return shape_only ? KILN_OK : check_overlap(frame_, library_, buffers_);
     }
 
     const kiln_entry_variant *choose(Text &reason) {
@@ -80,18 +83,53 @@ public:
         argv[0] = &user_context;
         const halide_filter_metadata_t *metadata = variant.metadata();
         for (int i = 0; i < library_.argument_count; i++) {
-            argv[i + 1] = library_.arguments[i].kind == KILN_SCALAR
-                              ? arguments[i]
-                              : shape(i, metadata->arguments[i + 1].type);
+            if (library_.arguments[i].kind == KILN_SCALAR) {
+                argv[i + 1] = arguments[i];
+                continue;
+            }
+            argv[i + 1] = shape(i, metadata->arguments[i + 1].type, needs_stage(variant, i));
+            if (needs_stage(variant, i) &&
+                opencl_stage(frame_, buffers_[i], shaped_[i], library_.arguments[i].kind == KILN_INPUT,
+                             copies_[i].stage) != KILN_OK) {
+                give_back(variant, false);
+                return frame_.status;
+            }
         }
         frame_.buffers = shaped_;
         frame_.buffer_count = library_.argument_count;
         int code = variant.argv(argv);
-        give_back(variant);
+        give_back(variant, code == 0);
         if (code != 0 && frame_.status == 0) {
             report(&frame_.call, KILN_INTERNAL_ERROR, "the kernel returned %d without a message", code);
         }
-        return code == 0 ? KILN_OK : frame_.status;
+        return frame_.status;
+    }
+
+    int count_workspace(const kiln_entry_variant &variant, void **arguments) {
+        frame_.variant = &variant;
+        if (all_outputs_empty()) {
+            return KILN_OK;
+        }
+        void *argv[KILN_MAX_ARGUMENTS + 1];
+        const void *user_context = &frame_.call;
+        argv[0] = &user_context;
+        const halide_filter_metadata_t *metadata = variant.metadata();
+        for (int i = 0; i < library_.argument_count; i++) {
+            if (library_.arguments[i].kind == KILN_SCALAR) {
+                argv[i + 1] = arguments[i];
+                continue;
+            }
+            halide_buffer_t *b = shape(i, metadata->arguments[i + 1].type, true);
+            b->host = nothing; // no bounds query
+            argv[i + 1] = b;
+        }
+        variant.workspace(argv);
+        if (frame_.workspace.host_bytes < 0 || frame_.workspace.device_bytes < 0) {
+            report(&frame_.call, KILN_UNSUPPORTED,
+                   "what `%s` takes for intermediate values depends on values that only a run computes",
+                   variant.target);
+        }
+        return frame_.status;
     }
 
     Frame &frame() { return frame_; }
@@ -134,11 +172,15 @@ private:
         return KILN_OK;
     }
 
-    /// What Halide sees of buffer i.
-    halide_buffer_t *shape(int i, halide_type_t storage) {
+    bool needs_stage(const kiln_entry_variant &variant, int i) {
+        return variant.backend == KILN_OPENCL && opencl_needs_stage(&frame_.call, buffers_[i]);
+    }
+
+    /// What Halide sees of buffer i, for certain a copy if `copy`.
+    halide_buffer_t *shape(int i, halide_type_t storage, bool copy = false) {
         halide_buffer_t *given = buffers_[i];
         bool empty = element_count(*given) == 0;
-        bool copy = (empty && !given->host) || given->type != storage;
+        copy |= (empty && !given->host) || given->type != storage;
         for (int d = 0; d < given->dimensions; d++) {
             copy |= given->dim[d].extent <= 1 && given->dim[d].stride != dense_stride(*given, d);
         }
@@ -174,7 +216,7 @@ private:
     }
 
     /// Device memory and flags that the kernel left in a copy belong to the caller's buffer.
-    void give_back(const kiln_entry_variant &variant) {
+    void give_back(const kiln_entry_variant &variant, bool is_written) {
         for (int i = 0; i < library_.argument_count; i++) {
             halide_buffer_t *b = buffers_[i];
             if (!b) {
@@ -182,9 +224,14 @@ private:
             }
             if (copies_[i].is_copy) {
                 const halide_buffer_t &a = copies_[i].buffer;
-                b->device = a.device;
-                b->device_interface = a.device_interface;
                 b->flags = a.flags;
+                if (copies_[i].stage.handle.mem) {
+                    opencl_unstage(frame_, b, is_written && library_.arguments[i].kind == KILN_OUTPUT,
+                                   copies_[i].stage);
+                } else {
+                    b->device = a.device;
+                    b->device_interface = a.device_interface;
+                }
             }
             if (variant.backend == KILN_CPU && library_.arguments[i].kind == KILN_OUTPUT && b->device) {
                 b->set_device_dirty(false);
@@ -242,6 +289,30 @@ const kiln_entry_variant *kiln_entry_choose(const kiln_entry_library *library, c
     }
     c.frame().finish(call);
     return variant;
+}
+
+int kiln_entry_workspace(const kiln_entry_library *library, const kiln_call *call, void **arguments,
+                         kiln_workspace *workspace) {
+    Call c(library, call);
+    *workspace = kiln_workspace();
+    char buffer[message_size];
+    Text reason(buffer, sizeof(buffer));
+    if (c.check(arguments, true) == KILN_OK) {
+        if (const kiln_entry_variant *variant = c.choose(reason)) {
+            if (c.count_workspace(*variant, arguments) == KILN_OK) {
+                *workspace = c.frame().workspace;
+            }
+        }
+    }
+    return c.frame().finish(call);
+}
+
+int kiln_workspace_note(void *user_context, int64_t host_bytes, int64_t device_bytes) {
+    if (Frame *frame = frame_of(user_context)) {
+        frame->workspace.host_bytes = host_bytes;
+        frame->workspace.device_bytes = device_bytes;
+    }
+    return 0;
 }
 
 int kiln_entry_prepare(const kiln_entry_library *library, const kiln_call *call) {

@@ -143,7 +143,8 @@ bool overlaps_itself(const halide_buffer_t &buffer) {
     return reach.hits(0, 0, true);
 }
 
-int check_buffer(Frame &frame, const kiln_entry_argument &argument, const halide_buffer_t *buffer) {
+int check_buffer(Frame &frame, const kiln_entry_argument &argument, const halide_buffer_t *buffer,
+                 bool shape_only) {
     void *uc = &frame.call;
     const char *kind = role(argument), *name = argument.name;
     constexpr int bad = KILN_INVALID_ARGUMENT;
@@ -208,7 +209,7 @@ int check_buffer(Frame &frame, const kiln_entry_argument &argument, const halide
     if (elements == 0) {
         return KILN_OK;
     }
-    if (!buffer->host && !buffer->device) {
+    if (!buffer->host && !buffer->device && !shape_only) {
         return report(uc, bad, "%s `%s` has no memory: its host pointer is null and it is on no device", kind,
                       name);
     }

@@ -8,8 +8,9 @@
 namespace kiln::runtime {
 
 /// Rank, type, extents, strides, memory, alignment and flags of one buffer, before any copy of it is made.
-/// Reports to `frame` and returns its status.
-int check_buffer(Frame &frame, const kiln_entry_argument &argument, const halide_buffer_t *buffer);
+/// `shape_only`: it needs no memory. Reports to `frame` and returns its status.
+int check_buffer(Frame &frame, const kiln_entry_argument &argument, const halide_buffer_t *buffer,
+                 bool shape_only = false);
 
 /// No output may share memory with another argument. `buffers` has null for scalars.
 int check_overlap(Frame &frame, const kiln_entry_library &library, halide_buffer_t *const *buffers);

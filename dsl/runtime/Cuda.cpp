@@ -1,5 +1,6 @@
 #include "Cuda.h"
 
+#include "DriverLibrary.h"
 #include "Lock.h"
 #include "TileModule.h"
 
@@ -16,6 +17,7 @@ using Context = void *;
 using Stream = void *;
 using Pointer = unsigned long long;
 
+constexpr int attribute_threads = 1, attribute_block_x = 2, attribute_grid_x = 5, attribute_shared = 8;
 constexpr int attribute_major = 75, attribute_minor = 76, attribute_memory_pools = 115;
 
 struct Driver {
@@ -41,6 +43,7 @@ struct Driver {
 };
 
 constexpr int max_devices = 64;
+constexpr int error_invalid_value = 1;
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 Driver cu;
@@ -171,7 +174,7 @@ bool is_callers(const Frame *frame, const halide_buffer_t *buffer) {
 
 size_t bytes_of(const halide_buffer_t *buffer) {
     size_t bytes = buffer->size_in_bytes();
-    return bytes ? bytes : 64; // Empty buffers need an address too.
+    return bytes ? bytes : KILN_DEVICE_BYTES_OF_EMPTY; // Empty buffers need an address too.
 }
 
 } // namespace
@@ -214,6 +217,30 @@ void describe_cuda(const kiln_call *call, Text &text) {
          version % 1000 / 10, name, major, minor);
 }
 
+bool cuda_limits(const kiln_call *call, LaunchLimits &limits) {
+    char buffer[message_size];
+    Text why(buffer, sizeof(buffer));
+    Current current(call, why);
+    int device = 0;
+    if (current.status() != KILN_OK || cu.CtxGetDevice(&device) != 0) {
+        return false;
+    }
+    int error = cu.DeviceGetName(limits.device, sizeof(limits.device), device);
+    int threads = 0, shared = 0;
+    error |= cu.DeviceGetAttribute(&threads, attribute_threads, device);
+    error |= cu.DeviceGetAttribute(&shared, attribute_shared, device);
+    for (int d = 0; d < 3; d++) {
+        int block = 0, grid = 0;
+        error |= cu.DeviceGetAttribute(&block, attribute_block_x + d, device);
+        error |= cu.DeviceGetAttribute(&grid, attribute_grid_x + d, device);
+        limits.block[d] = block;
+        limits.grid[d] = grid;
+    }
+    limits.threads = threads;
+    limits.shared_bytes = shared;
+    return error == 0;
+}
+
 } // namespace kiln::runtime
 
 extern "C" {
@@ -221,18 +248,7 @@ extern "C" {
 int kiln_original_cuda_device_release(void *user_context);
 
 void *halide_cuda_get_symbol(void *user_context, const char *name) {
-    // Machines without the toolkit have no libcuda.so.
-    for (const char *file : {"libcuda.so.1", "libcuda.so"}) {
-        void *have = __atomic_load_n(&library, __ATOMIC_ACQUIRE);
-        if (!have) {
-            have = halide_load_library(file);
-            __atomic_store_n(&library, have, __ATOMIC_RELEASE);
-        }
-        if (have) {
-            return halide_get_library_symbol(have, name);
-        }
-    }
-    return nullptr;
+    return driver_symbol(&library, "libcuda.so.1", "libcuda.so", name);
 }
 
 int halide_default_cuda_acquire_context(void *user_context, Context *context, bool create) {
@@ -304,7 +320,6 @@ int halide_cuda_device_free(void *user_context, halide_buffer_t *buffer) {
     Frame *frame = frame_of(user_context);
     const kiln_call *call = call_of(user_context);
     Pointer p = buffer->device;
-    int error = 0;
     if (is_callers(frame, buffer)) {
         call->free(call, reinterpret_cast<void *>(p), bytes_of(buffer), KILN_SPACE_CUDA);
     } else {
@@ -314,11 +329,21 @@ int halide_cuda_device_free(void *user_context, halide_buffer_t *buffer) {
         if (current.status() != KILN_OK) {
             return halide_error_code_device_free_failed;
         }
-        error = has_pools() ? cu.MemFreeAsync(p, call->cuda_stream) : cu.MemFree(p);
+        int error = has_pools() ? cu.MemFreeAsync(p, call->cuda_stream) : cu.MemFree(p);
+        if (error != 0) {
+            // A crop's address is no allocation's beginning: the driver refuses it.
+            report(user_context, error == error_invalid_value ? KILN_INVALID_ARGUMENT : KILN_DEVICE_ERROR,
+                   "the device does not free the memory at %#llx: %s (%d)%s", p, error_name(error), error,
+                   error == error_invalid_value
+                       ? "; a crop's memory belongs to the buffer that it was made of: use "
+                         "halide_device_release_crop"
+                       : "");
+            return halide_error_code_device_free_failed;
+        }
     }
     buffer->device = 0;
     buffer->device_interface = nullptr;
-    return error ? halide_error_code_device_free_failed : 0;
+    return 0;
 }
 
 int halide_cuda_device_release(void *user_context) {

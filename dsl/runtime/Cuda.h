@@ -5,6 +5,7 @@
 #pragma once
 
 #include "Frame.h"
+#include "Launch.h"
 
 namespace kiln::runtime {
 
@@ -13,5 +14,8 @@ bool cuda_fits(const kiln_call *call, const kiln_entry_variant &variant, Text &w
 
 /// Appends what was found: the driver's version, the device's name and capability. Nothing where there is no driver.
 void describe_cuda(const kiln_call *call, Text &text);
+
+/// What the device of `call` allows; false where it cannot be asked.
+bool cuda_limits(const kiln_call *call, LaunchLimits &limits);
 
 } // namespace kiln::runtime

@@ -20,7 +20,7 @@ thread_local char last_choice[message_size];
 
 Frame::Frame(const kiln_call *given)
     : call(defaults), library(nullptr), variant(nullptr), buffers(nullptr), buffer_count(0), lock(0),
-      status(0) {
+      status(0), workspace() {
     if (given) {
         memcpy(&call, given, given->size < sizeof(kiln_call) ? given->size : sizeof(kiln_call));
     }

@@ -22,6 +22,7 @@ struct Frame {
     int buffer_count;
     int lock;
     int status;
+    kiln_workspace workspace; ///< what kiln_workspace_note says
     char message[message_size];
 
     explicit Frame(const kiln_call *given);

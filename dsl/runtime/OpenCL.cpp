@@ -1,5 +1,6 @@
 #include "OpenCL.h"
 
+#include "DriverLibrary.h"
 #include "Lock.h"
 
 #include <cstdlib>
@@ -16,12 +17,14 @@ namespace {
 
 using Id = void *;
 constexpr int platform_name = 0x0902, context_devices = 0x1081;
-constexpr int queue_context = 0x1090, context_platform = 0x1084;
+constexpr int queue_context = 0x1090, queue_device = 0x1091, context_platform = 0x1084;
+constexpr int device_local_memory = 0x1023, device_name = 0x102B;
 constexpr uint64_t type_cpu = 2, type_gpu = 4, type_accelerator = 8, type_all = 0xFFFFFFFF;
 
 struct Driver {
     int (*GetPlatformIDs)(uint32_t, Id *, uint32_t *);
     int (*GetPlatformInfo)(Id, uint32_t, size_t, void *, size_t *);
+    int (*GetDeviceInfo)(Id, uint32_t, size_t, void *, size_t *);
     int (*GetDeviceIDs)(Id, uint64_t, uint32_t, Id *, uint32_t *);
     Id (*CreateContext)(const intptr_t *, uint32_t, const Id *, void *, void *, int *);
     int (*GetContextInfo)(Id, uint32_t, size_t, void *, size_t *);
@@ -66,8 +69,9 @@ bool ensure_driver() {
     if (!cl.loaded) {
         cl.loaded =
             load(cl.GetPlatformIDs, "clGetPlatformIDs") && load(cl.GetPlatformInfo, "clGetPlatformInfo") &&
-            load(cl.GetDeviceIDs, "clGetDeviceIDs") && load(cl.CreateContext, "clCreateContext") &&
-            load(cl.GetContextInfo, "clGetContextInfo") && load(cl.ReleaseContext, "clReleaseContext") &&
+            load(cl.GetDeviceInfo, "clGetDeviceInfo") && load(cl.GetDeviceIDs, "clGetDeviceIDs") &&
+            load(cl.CreateContext, "clCreateContext") && load(cl.GetContextInfo, "clGetContextInfo") &&
+            load(cl.ReleaseContext, "clReleaseContext") &&
             load(cl.CreateCommandQueue, "clCreateCommandQueue") &&
             load(cl.GetCommandQueueInfo, "clGetCommandQueueInfo") &&
             load(cl.ReleaseCommandQueue, "clReleaseCommandQueue") && load(cl.Finish, "clFinish") &&
@@ -210,6 +214,15 @@ int acquire(const kiln_call *call, Id *context, Id *queue, bool create, Text &wh
     return KILN_OK;
 }
 
+bool is_empty(const halide_buffer_t *buffer) {
+    for (int i = 0; i < buffer->dimensions; i++) {
+        if (buffer->dim[i].extent <= 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 } // namespace
 
 namespace kiln::runtime {
@@ -217,6 +230,29 @@ namespace kiln::runtime {
 bool opencl_fits(const kiln_call *call, Text &why) {
     Id context, queue;
     return acquire(call, &context, &queue, true, why) == KILN_OK;
+}
+
+int opencl_queue(const kiln_call *call, void **context, void **queue, Text &why) {
+    return acquire(call, context, queue, true, why);
+}
+
+bool opencl_limits(const kiln_call *call, LaunchLimits &limits) {
+    char buffer[message_size];
+    Text why(buffer, sizeof(buffer));
+    Id context, queue, device = nullptr;
+    uint64_t bytes = 0;
+    if (acquire(call, &context, &queue, true, why) != KILN_OK ||
+        cl.GetCommandQueueInfo(queue, queue_device, sizeof(device), &device, nullptr) != 0 ||
+        cl.GetDeviceInfo(device, device_local_memory, sizeof(bytes), &bytes, nullptr) != 0 ||
+        cl.GetDeviceInfo(device, device_name, sizeof(limits.device), limits.device, nullptr) != 0) {
+        return false;
+    }
+    limits.threads = INT64_MAX;
+    for (int d = 0; d < 3; d++) {
+        limits.block[d] = limits.grid[d] = INT64_MAX;
+    }
+    limits.shared_bytes = static_cast<int64_t>(bytes);
+    return true;
 }
 
 void opencl_release_own() {
@@ -252,21 +288,13 @@ int load_libopencl(void *user_context) {
 extern "C" {
 
 int kiln_original_opencl_device_malloc(void *user_context, halide_buffer_t *buffer);
+int kiln_original_opencl_device_free(void *user_context, halide_buffer_t *buffer);
+int kiln_original_opencl_buffer_copy(void *user_context, halide_buffer_t *from,
+                                     const halide_device_interface_t *to_interface, halide_buffer_t *to);
 int kiln_original_opencl_device_release(void *user_context);
 
 void *halide_opencl_get_symbol(void *user_context, const char *name) {
-    // Machines without OpenCL's development package have no libOpenCL.so.
-    for (const char *file : {"libOpenCL.so.1", "libOpenCL.so"}) {
-        void *have = __atomic_load_n(&library, __ATOMIC_ACQUIRE);
-        if (!have) {
-            have = halide_load_library(file);
-            __atomic_store_n(&library, have, __ATOMIC_RELEASE);
-        }
-        if (have) {
-            return halide_get_library_symbol(have, name);
-        }
-    }
-    return nullptr;
+    return driver_symbol(&library, "libOpenCL.so.1", "libOpenCL.so", name);
 }
 
 /// Halide holds its own lock from here to the release, which a nested call would wait for for ever: we hold none.
@@ -287,7 +315,14 @@ int halide_release_cl_context(void *user_context) {
 }
 
 int halide_opencl_device_malloc(void *user_context, halide_buffer_t *buffer) {
-    if (buffer->device || buffer->size_in_bytes() != 0) {
+    for (int i = 0; i < buffer->dimensions && !buffer->device; i++) {
+        if (buffer->dim[i].stride < 0) {
+            report(user_context, KILN_INVALID_ARGUMENT,
+                   "a buffer with stride %d in dimension %d has no device form", buffer->dim[i].stride, i);
+            return halide_error_code_device_malloc_failed;
+        }
+    }
+    if (buffer->device || !is_empty(buffer)) {
         return kiln_original_opencl_device_malloc(user_context, buffer);
     }
     // OpenCL has no empty buffers, and Halide ends the program over one.
@@ -299,6 +334,24 @@ int halide_opencl_device_malloc(void *user_context, halide_buffer_t *buffer) {
     buffer->device = some.device;
     buffer->device_interface = some.device_interface;
     return code;
+}
+
+/// Halide ends the program over a crop.
+int halide_opencl_device_free(void *user_context, halide_buffer_t *buffer) {
+    if (buffer->device && reinterpret_cast<ClHandle *>(buffer->device)->offset != 0) {
+        report(
+            user_context, KILN_INVALID_ARGUMENT,
+            "a crop's memory belongs to the buffer that it was made of: use halide_device_release_crop, not "
+            "halide_device_free");
+        return halide_error_code_device_free_failed;
+    }
+    return kiln_original_opencl_device_free(user_context, buffer);
+}
+
+/// OpenCL copies no zero bytes.
+int halide_opencl_buffer_copy(void *user_context, halide_buffer_t *from,
+                              const halide_device_interface_t *to_interface, halide_buffer_t *to) {
+    return is_empty(to) ? 0 : kiln_original_opencl_buffer_copy(user_context, from, to_interface, to);
 }
 
 /// Stands in for the destructor in Halide's runtime, which waits for the device. Unloading a library holds the dynamic

@@ -5,11 +5,24 @@
 #pragma once
 
 #include "Frame.h"
+#include "Launch.h"
 
 namespace kiln::runtime {
 
 /// Whether a context and queue can be had under this call; else `why`.
 bool opencl_fits(const kiln_call *call, Text &why);
+
+/// Behind halide_buffer_t::device, as Halide 21's OpenCL runtime keeps it.
+struct ClHandle {
+    uint64_t offset; ///< bytes
+    void *mem;       ///< cl_mem
+};
+
+/// The context and queue of `call`; reports where there are none.
+int opencl_queue(const kiln_call *call, void **context, void **queue, Text &why);
+
+/// What the device of `call` allows; false where it cannot be asked. Threads and blocks are left to the driver.
+bool opencl_limits(const kiln_call *call, LaunchLimits &limits);
 
 /// Finishes and drops every context that the runtime made, on every device.
 void opencl_release_own();

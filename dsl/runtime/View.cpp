@@ -4,6 +4,8 @@
 #include "Frame.h"
 #include "OpenCL.h"
 
+#include <dlfcn.h>
+
 using namespace kiln::runtime;
 
 namespace {
@@ -70,12 +72,6 @@ void place_on_cuda(kiln_view *view, uint64_t address) {
     }
 }
 
-// As Halide 21's OpenCL runtime keeps it behind halide_buffer_t::device.
-struct ClHandle {
-    uint64_t offset;
-    void *mem;
-};
-
 int place_on_opencl(kiln_view *view, void *mem, uint64_t byte_offset) {
     if (!mem) {
         return KILN_OK;
@@ -86,6 +82,19 @@ int place_on_opencl(kiln_view *view, void *mem, uint64_t byte_offset) {
     reinterpret_cast<ClHandle *>(view->buffer.device)->offset = byte_offset;
     view->buffer.set_device_dirty(true);
     return KILN_OK;
+}
+
+/// Views may hold memory of a runtime in a shared library other than this one, which may be gone.
+bool is_unloaded(const halide_device_interface_t *interface) {
+    Dl_info info;
+    return interface != halide_cuda_device_interface() && interface != halide_opencl_device_interface() &&
+           dladdr(interface, &info) == 0;
+}
+
+void forget_device(halide_buffer_t *buffer) {
+    buffer->device = 0;
+    buffer->device_interface = nullptr;
+    buffer->set_device_dirty(false);
 }
 
 bool type_of(DLDataType given, halide_type_t *type) {
@@ -191,13 +200,23 @@ int kiln_view_release(const kiln_call *call, kiln_view *view) {
         return KILN_OK;
     }
     int code = 0;
-    if (b->host) {
+    if (is_unloaded(b->device_interface)) {
+        forget_device(b);
+        return report(
+            uc, KILN_DEVICE_ERROR,
+            "the library that gave the view its device memory has been unloaded, and the memory is lost: "
+            "release views before dlclose");
+    }
+    if (b->device_interface == halide_opencl_device_interface() &&
+        reinterpret_cast<ClHandle *>(b->device)->offset != 0 && b->host) {
+        code = halide_device_release_crop(uc, b);
+        forget_device(b);
+    } else if (b->host) {
         code = halide_device_free(uc, b);
     } else if (b->device_interface == halide_opencl_device_interface()) {
         code = halide_opencl_detach_cl_mem(uc, b);
     } else {
-        b->device = 0;
-        b->device_interface = nullptr;
+        forget_device(b);
     }
     b->set_device_dirty(false);
     return code == 0 ? KILN_OK : KILN_DEVICE_ERROR;

@@ -5,6 +5,7 @@
  *     int NAME(const kiln_call *call, halide_buffer_t *input, …, halide_buffer_t *output, …);
  *     int NAME_argv(const kiln_call *call, void **arguments);
  *     int NAME_prepare(const kiln_call *call);
+ *     int NAME_workspace(const kiln_call *call, …the arguments of NAME…, kiln_workspace *workspace);
  *     const kiln_entry_library *NAME_info(void);
  *
  * A kernel checks its contract before it does anything. On a breach it returns a code other than KILN_OK, leaves
@@ -85,6 +86,13 @@ typedef struct kiln_call {
         sizeof(kiln_call), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                                 \
     }
 #endif
+
+/** Bytes for intermediate values that one call holds at once, at most: the sum of what it asks of kiln_call.alloc and
+ * has not given back. A CPU kernel's worker threads are counted in. */
+typedef struct kiln_workspace {
+    int64_t host_bytes;   /**< KILN_SPACE_HOST, each block aligned to 128 bytes */
+    int64_t device_bytes; /**< on the device of the call; for CUDA each block aligned to 256 bytes */
+} kiln_workspace;
 
 /** Element types. 16-bit floats may also be passed as uint16, their bits. */
 typedef enum kiln_type {

@@ -57,6 +57,7 @@ typedef struct kiln_entry_variant {
     const kiln_entry_condition *conditions;
     int (*argv)(void **);
     const struct halide_filter_metadata_t *(*metadata)(void);
+    int (*workspace)(void **); /**< the arguments of argv; calls kiln_workspace_note */
     int32_t tile_count;
     const struct kiln_tile_kernel *const *tiles; /**< its tile kernels (kiln_tile.h), for NAME_prepare */
 } kiln_entry_variant;
@@ -77,6 +78,16 @@ KILN_API int kiln_entry_prepare(const kiln_entry_library *library, const kiln_ca
  * earlier ones were passed over. */
 KILN_API const kiln_entry_variant *kiln_entry_choose(const kiln_entry_library *library, const kiln_call *call,
                                                      void **arguments, char *reason, size_t reason_size);
+
+/** What a variant takes for intermediate values under this call: see kiln_workspace. Buffers need shapes, but no
+ * memory; a variant that asks for an alignment counts as fitting an argument without an address. */
+KILN_API int kiln_entry_workspace(const kiln_entry_library *library, const kiln_call *call, void **arguments,
+                                  kiln_workspace *workspace);
+/** Called by generated code. -1: the bytes depend on values that only a run computes. */
+KILN_API int kiln_workspace_note(void *user_context, int64_t host_bytes, int64_t device_bytes);
+/** What the runtime puts around a block of host memory, and what an empty buffer takes of a device. */
+#define KILN_ALLOCATION_HEADER 256
+#define KILN_DEVICE_BYTES_OF_EMPTY 64
 
 /** Defined by a runtime of this ABI and asked for by each library. */
 #define KILN_ABI_SYMBOL kiln_runtime_abi_1

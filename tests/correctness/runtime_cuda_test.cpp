@@ -5,6 +5,7 @@
 #include "runtime_support.h"
 #include "tests/support/fake_cuda.h"
 
+#include <fstream>
 #include <thread>
 
 #include <dlfcn.h>
@@ -116,11 +117,13 @@ TEST_F(Cuda, IntermediatesComeFromTheStreamsPool) {
     // The caller's allocator serves intermediate values, not the buffers of arguments.
     struct Heap {
         int live = 0, on_device = 0;
+        int64_t bytes = 0;
     } heap;
     call.user = &heap;
     call.alloc = [](const kiln_call *c, size_t bytes, size_t alignment, int space) -> void * {
         static_cast<Heap *>(c->user)->live++;
         static_cast<Heap *>(c->user)->on_device += space == KILN_SPACE_CUDA;
+        static_cast<Heap *>(c->user)->bytes += int64_t(bytes);
         return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
     };
     call.free = [](const kiln_call *c, void *memory, size_t, int) {
@@ -128,6 +131,11 @@ TEST_F(Cuda, IntermediatesComeFromTheStreamsPool) {
         std::free(memory);
     };
     ASSERT_EQ(lib.call(&call, arguments), KILN_OK) << lib.last_message();
+    kiln_workspace workspace;
+    auto ask = reinterpret_cast<decltype(&kiln_entry_workspace)>(lib.symbol("kiln_entry_workspace"));
+    ASSERT_EQ(ask(&lib.info(), &call, arguments, &workspace), KILN_OK) << lib.last_message();
+    EXPECT_EQ(workspace.device_bytes, heap.bytes);
+    EXPECT_EQ(workspace.host_bytes, 0);
     EXPECT_EQ(heap.on_device, 1);
     EXPECT_EQ(heap.live, 0);
     EXPECT_EQ(fake->async_allocs, arguments_only + 1);
@@ -203,6 +211,140 @@ TEST_F(Cuda, FirstCallsFromManyThreads) {
     EXPECT_EQ(wrong, 0);
     EXPECT_EQ(fake->loads, 1);
     EXPECT_EQ(fake->launches, 8);
+}
+
+class CudaLaunch : public Cuda {
+protected:
+    LoadedLibrary scheduled(const std::string &generator, const std::string &directives) {
+        TemporaryFolder folder;
+        BuildRequest request = request_for(generator, {"cuda"}, folder.path());
+        request.variants[0].schedule_text =
+            "schedule s {\n  op " + generator + "\n  target cuda\n  " + directives + "\n}\n";
+        return load(request);
+    }
+    /// A call with images of this size; the kernel must not reach the driver.
+    void expect_refused(LoadedLibrary &lib, int64_t w, int64_t h, bool chain, const std::string &message) {
+        Array<float> in({w, h}), out({w, h});
+        ChainCall c{in.buffer(), out.buffer()};
+        void *arguments[] = {in.buffer(), out.buffer()};
+        EXPECT_EQ(chain ? c.run(lib) : lib.call(nullptr, arguments), KILN_UNSUPPORTED);
+        EXPECT_EQ(lib.last_message(), message);
+        EXPECT_EQ(fake->refused, 0);
+        EXPECT_TRUE(out.untouched());
+        lib.device_free(nullptr, in.buffer());
+        lib.device_free(nullptr, out.buffer());
+    }
+};
+
+TEST_F(CudaLaunch, TooManyThreads) {
+    LoadedLibrary lib = scheduled("test_chain", "y.gpu_blocks(j).gpu_threads(i);");
+    ASSERT_EQ(run(lib), KILN_OK) << lib.last_message();
+    EXPECT_EQ(fake->launch_block[0], 33u);
+    expect_refused(
+        lib, 2000, 1, true,
+        "test_chain: the kernel of `y` needs 2000 threads in a block, `Fake GPU` allows 1024: split "
+        "the thread loops of its schedule by less");
+    free(lib);
+}
+
+TEST_F(CudaLaunch, TooManyThreadsAlongAnAxis) {
+    LoadedLibrary lib =
+        scheduled("test_chain", "y.split(i, io, ii, 1).split(io, ioo, ioi, 1).reorder(ii, ioi, j, ioo)"
+                                ".gpu_blocks(ioo).gpu_threads(ii, ioi, j);");
+    expect_refused(
+        lib, 1, 100, true,
+        "test_chain: the kernel of `y` needs 100 threads along z, `Fake GPU` allows 64: split that "
+        "thread loop by less");
+}
+
+TEST_F(CudaLaunch, TooManyBlocks) {
+    LoadedLibrary lib = scheduled("test_chain", "y.split(i, io, ii, 32).gpu_blocks(io, j).gpu_threads(ii);");
+    ASSERT_EQ(run(lib), KILN_OK) << lib.last_message();
+    EXPECT_EQ(fake->launch_grid[1], 5u);
+    expect_refused(
+        lib, 1, 70000, true,
+        "test_chain: the kernel of `y` needs 70000 blocks along y, `Fake GPU` allows 65535: make the "
+        "longest loop the first of gpu_blocks, or fuse loops");
+    free(lib);
+}
+
+TEST_F(CudaLaunch, TooMuchSharedMemory) {
+    LoadedLibrary lib =
+        scheduled("test_scratch", "y.split(i, io, ii, 32).reorder(ii, io, j).gpu_blocks(j).gpu_threads(ii);\n"
+                                  "  twice.compute_at(y, j).store_in(GPUShared)"
+                                  ".split(i, io, ii, 32).gpu_threads(ii);");
+    expect_refused(
+        lib, 20000, 1, false,
+        "test_scratch: the kernel of `y` needs 80000 bytes of shared memory in a block, `Fake GPU` "
+        "allows 49152: keep less in GPUShared, or split by less");
+}
+
+TEST_F(CudaLaunch, AnEmptyIntermediateLaunchesNothing) {
+    // Sums over no columns: the copy of `a` has no element, the sums are zero all the same.
+    LoadedLibrary lib =
+        scheduled("test_product", "c.gpu_blocks(m).gpu_threads(n);\n"
+                                  "  c.update().reorder(k, n, m).gpu_blocks(m).gpu_threads(n);\n"
+                                  "  a.in(c).compute_root().gpu_blocks(_1).gpu_threads(_0);");
+    Array<float> a({0, 4}), b({5, 0}), c({5, 4});
+    void *arguments[] = {a.buffer(), b.buffer(), c.buffer()};
+    ASSERT_EQ(lib.call(nullptr, arguments), KILN_OK) << lib.last_message();
+    EXPECT_EQ(fake->refused, 0);
+    EXPECT_GE(fake->launches, 1);
+    for (Array<float> *array : {&a, &b, &c}) {
+        lib.device_free(nullptr, array->buffer());
+    }
+}
+
+TEST_F(CudaLaunch, CausalAttentionOfLongSequences) {
+    TemporaryFolder folder;
+    BuildRequest request = request_for("attention", {"cuda"}, folder.path());
+    request.load = {std::string(KILN_BINARY_DIR) + "/lib/kiln_generators.so"};
+    request.params = {{"type", "bfloat16"}, {"mask", "causal"}};
+    request.variants[0].schedule_file = std::string(KILN_SOURCE_DIR) + "/schedules/attention/cuda.sched";
+    std::ifstream file(request.variants[0].schedule_file);
+    request.variants[0].schedule_text = {std::istreambuf_iterator<char>(file), {}};
+    LoadedLibrary lib = load(request);
+    const int64_t extents[] = {128, 4096, 16, 4};
+    auto view = reinterpret_cast<decltype(&kiln_view_cuda)>(lib.symbol("kiln_view_cuda"));
+    kiln_view q, k, v, y;
+    uintptr_t address = 1 << 20; // never read: kernels do nothing here
+    for (kiln_view *of : {&q, &k, &v, &y}) {
+        ASSERT_EQ(view(of, KILN_BFLOAT16, reinterpret_cast<void *>(address), 4, extents, nullptr), KILN_OK);
+        address += uintptr_t(1) << 32;
+    }
+    void *arguments[] = {&q.buffer, &k.buffer, &v.buffer, &y.buffer};
+    ASSERT_EQ(lib.call(nullptr, arguments), KILN_OK) << lib.last_message();
+    EXPECT_EQ(fake->launches, 1);
+    EXPECT_EQ(fake->refused, 0);
+    EXPECT_EQ(fake->launch_grid[0], 4096u);
+}
+
+TEST_F(Cuda, ACropIsNotFreed) {
+    LoadedLibrary lib = fresh("test_chain", "cuda");
+    auto interface = reinterpret_cast<const halide_device_interface_t *(*)()>(
+        lib.symbol("halide_cuda_device_interface"))();
+    auto function = [&](const char *name, auto type) {
+        return reinterpret_cast<decltype(type)>(lib.symbol(name));
+    };
+    auto malloc_on = function("halide_device_malloc", &halide_device_malloc);
+    auto crop = function("halide_device_crop", &halide_device_crop);
+    auto release = function("halide_device_release_crop", &halide_device_release_crop);
+    ASSERT_EQ(malloc_on(nullptr, x.buffer(), interface), 0);
+    kiln_view part = x.view;
+    part.buffer.dim = part.dim;
+    part.buffer.device = 0;
+    part.buffer.device_interface = nullptr;
+    part.dim[0].min = 1;
+    part.dim[0].extent = 10;
+    ASSERT_EQ(crop(nullptr, x.buffer(), &part.buffer), 0);
+    EXPECT_NE(lib.device_free(nullptr, &part.buffer), 0);
+    EXPECT_NE(lib.last_message().find(
+                  "CUDA_ERROR_INVALID_VALUE (1); a crop's memory belongs to the buffer that it was "
+                  "made of: use halide_device_release_crop"),
+              std::string::npos)
+        << lib.last_message();
+    EXPECT_EQ(release(nullptr, &part.buffer), 0);
+    EXPECT_EQ(lib.device_free(nullptr, x.buffer()), 0);
 }
 
 } // namespace

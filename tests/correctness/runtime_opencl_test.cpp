@@ -84,6 +84,59 @@ TEST_F(OpenCL, EmptySizes) {
     }
 }
 
+TEST_F(OpenCL, EmptyIntermediates) {
+    // Copies at root of operands without an element.
+    TemporaryFolder folder;
+    BuildRequest request = request_for("test_product", {"opencl"}, folder.path());
+    request.variants[0].schedule_text =
+        "schedule s {\n  op test_product\n  target opencl\n"
+        "  c.gpu_blocks(m).gpu_threads(n);\n"
+        "  c.update().reorder(k, n, m).gpu_blocks(m).gpu_threads(n);\n"
+        "  a.in(c).compute_root().align_storage(_0, 4).gpu_blocks(_1).gpu_threads(_0);\n"
+        "  b.in(c).compute_root().align_storage(_0, 8).gpu_blocks(_1).gpu_threads(_0);\n}\n";
+    LoadedLibrary lib = load(request);
+    for (int k : {0, 3, 0}) {
+        Array<float> a({k, 4}), b({5, k}), c({5, 4});
+        a.fill(1);
+        b.fill(2);
+        void *arguments[] = {a.buffer(), b.buffer(), c.buffer()};
+        ASSERT_EQ(lib.call(nullptr, arguments), KILN_OK) << lib.last_message();
+        ASSERT_EQ(lib.copy_to_host(nullptr, c.buffer()), 0);
+        for (int m = 0; m < 4; m++) {
+            for (int n = 0; n < 5; n++) {
+                float sum = 0;
+                for (int i = 0; i < k; i++) {
+                    sum += a.at(i, m) * b.at(n, i);
+                }
+                ASSERT_EQ(c.at(n, m), sum) << "k " << k;
+            }
+        }
+        for (Array<float> *array : {&a, &b, &c}) {
+            lib.device_free(nullptr, array->buffer());
+        }
+    }
+}
+
+TEST_F(OpenCL, TooMuchLocalMemory) {
+    TemporaryFolder folder;
+    BuildRequest request = request_for("test_scratch", {"opencl"}, folder.path());
+    request.variants[0].schedule_text =
+        "schedule s {\n  op test_scratch\n  target opencl\n"
+        "  y.split(i, io, ii, 32).reorder(ii, io, j).gpu_blocks(j).gpu_threads(ii);\n"
+        "  twice.compute_at(y, j).store_in(GPUShared).split(i, io, ii, 32).gpu_threads(ii);\n}\n";
+    LoadedLibrary lib = load(request);
+    const int64_t w = 16 << 20;
+    Array<float> x({w, 1}), y({w, 1});
+    void *arguments[] = {x.buffer(), y.buffer()};
+    EXPECT_EQ(lib.call(nullptr, arguments), KILN_UNSUPPORTED);
+    EXPECT_EQ(lib.last_message().rfind(
+                  "test_scratch: the kernel of `y` needs 67108864 bytes of shared memory in a block, `", 0),
+              0u)
+        << lib.last_message();
+    lib.device_free(nullptr, x.buffer());
+    lib.device_free(nullptr, y.buffer());
+}
+
 TEST_F(OpenCL, ContractComesBeforeTheDevice) {
     LoadedLibrary &lib = library("test_chain", "opencl");
     Array<float> x({7, 5}), y({7, 5});

@@ -39,6 +39,21 @@ int cuDeviceTotalMem(size_t *bytes, int device) {
 }
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
     switch (attribute) {
+    case 1:
+    case 2:
+    case 3:
+        *value = 1024;
+        break;
+    case 4:
+        *value = 64;
+        break;
+    case 6:
+    case 7:
+        *value = 65535;
+        break;
+    case 8:
+        *value = 49152;
+        break;
     case 5:
         *value = fake_cuda.max_grid ? fake_cuda.max_grid : 2147483647;
         break;
@@ -139,6 +154,9 @@ int cuMemAllocAsync(uint64_t *pointer, size_t bytes, void *stream) {
     return fake_cuda.alloc_error;
 }
 int cuMemFreeAsync(uint64_t pointer, void *stream) {
+    if (pointer % 16 != 0) {
+        return 1; // no allocation begins there
+    }
     __atomic_add_fetch(&fake_cuda.async_frees, 1, __ATOMIC_SEQ_CST);
     free((void *)pointer);
     return 0;
@@ -183,6 +201,15 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
     __atomic_add_fetch(&fake_cuda.launches, 1, __ATOMIC_SEQ_CST);
     fake_cuda.launch_stream = stream;
     fake_cuda.launch_context = depth > 0 ? stack[depth - 1] : NULL;
+    unsigned grid[] = {gx, gy, gz}, block[] = {bx, by, bz};
+    memcpy(fake_cuda.launch_grid, grid, sizeof(grid));
+    memcpy(fake_cuda.launch_block, block, sizeof(block));
+    fake_cuda.launch_shared = shared;
+    int empty = !gx || !gy || !gz || !bx || !by || !bz;
+    if (empty || bx * by * bz > 1024 || bz > 64 || gy > 65535 || gz > 65535 || shared > 49152) {
+        fake_cuda.refused++;
+        return 1;
+    }
     return fake_cuda.launch_error;
 }
 int cuFuncSetAttribute(void *function, int attribute, int value) {
@@ -211,13 +238,15 @@ int cuMemsetD32Async(uint64_t pointer, unsigned value, size_t n, void *stream) {
 int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, const uint64_t *extents,
                            const uint64_t *strides, const uint32_t *box, const uint32_t *element_strides,
                            int interleave, int swizzle, int promotion, int fill) {
-    struct fake_tensor_map m = {(uint64_t)address, (uint32_t)type, rank, (uint32_t)swizzle, (uint32_t)promotion};
+    struct fake_tensor_map m = {(uint64_t)address, (uint32_t)type, rank, (uint32_t)swizzle,
+                                (uint32_t)promotion};
     if (m.address % 16 != 0 || rank < 1 || rank > 5 || interleave != 0 || fill != 0) {
         return 1;
     }
     for (uint32_t d = 0; d < rank; d++) {
         if (extents[d] == 0 || extents[d] > (uint64_t)1 << 32 || box[d] == 0 || box[d] > 256 ||
-            element_strides[d] != 1 || (d > 0 && (strides[d - 1] % 16 != 0 || strides[d - 1] >= (uint64_t)1 << 40))) {
+            element_strides[d] != 1 ||
+            (d > 0 && (strides[d - 1] % 16 != 0 || strides[d - 1] >= (uint64_t)1 << 40))) {
             return 1;
         }
         m.extents[d] = (uint32_t)extents[d];
@@ -231,7 +260,8 @@ int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, co
     memcpy(map, &m, sizeof(m));
     return 0;
 }
-int cuLaunchKernelEx(const struct fake_launch_config *config, void *function, void **parameters, void **extra) {
+int cuLaunchKernelEx(const struct fake_launch_config *config, void *function, void **parameters,
+                     void **extra) {
     __atomic_add_fetch(&fake_cuda.tile_launches, 1, __ATOMIC_SEQ_CST);
     fake_cuda.launch_stream = config->stream;
     fake_cuda.launch_context = depth > 0 ? stack[depth - 1] : NULL;

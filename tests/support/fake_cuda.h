@@ -40,6 +40,9 @@ struct fake_cuda {
     struct fake_launch_attribute attributes[4];
     /** Called in place of a tile kernel, if set; the memory of this device is the host's. */
     void (*kernel)(const struct fake_launch_config *config, void **parameters);
+    /** Of the last kernel of Halide's loops, also of one that was refused. */
+    unsigned launch_grid[3], launch_block[3], launch_shared;
+    int refused; /**< launches beyond what an H200 allows, which answers them with CUDA_ERROR_INVALID_VALUE */
 };
 
 #endif
