@@ -53,6 +53,11 @@ private:
                      Span span);
     void lost(const std::vector<const Node *> &names);
 
+    // CheckTile.cpp: directives of tile kernels; false: it is none
+    bool tile_on_stage(const DirectiveCall &call);
+    bool tile_on_func(const DirectiveCall &call);
+    void gather_tile_loops();
+
     // CheckFuncs.cpp: directives of the Func
     void on_func(const DirectiveCall &call);
     bool first_choice(const DirectiveCall &call, const std::string &what);

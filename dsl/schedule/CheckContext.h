@@ -70,5 +70,7 @@ void check_storage(CheckContext &context);
 void check_loop_kinds(CheckContext &context);
 /// Blocks, threads, shared memory, what a target has not (K04xx).
 void check_gpu(CheckContext &context);
+/// Tile kernels: where their directives stand, instructions' shapes, registers, shared memory (K1170 to K1179).
+void check_tile(CheckContext &context);
 
 } // namespace kiln

@@ -34,6 +34,9 @@ void NestBuilder::place(const DirectiveCall &call, NestLevel &level) {
 }
 
 void NestBuilder::on_func(const DirectiveCall &call) {
+    if (tile_on_func(call)) {
+        return;
+    }
     const std::string &name = call.name;
     const std::vector<Node> &a = call.args;
     auto root = [&](NestLevel &level) {

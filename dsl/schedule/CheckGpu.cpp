@@ -1,5 +1,6 @@
 // Kernels: what may nest in what, how much a block may use, and what runs where.
 #include "dsl/schedule/CheckContext.h"
+#include "dsl/schedule/TileGroup.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -298,7 +299,7 @@ private:
         }
         for (const FuncNest &f : cx.nest.funcs) {
             int64_t bytes = shared_bytes(f);
-            if (bytes == 0) {
+            if (bytes == 0 || in_tile_kernel(cx.nest, f)) { // check_tile knows their rings
                 continue;
             }
             // While f is computed, what it reads in the same block is alive too.
@@ -332,7 +333,7 @@ private:
 
     /// A Func without a kernel on a GPU target runs on the host, with copies both ways.
     void on_host(const FuncNest &f) {
-        if (f.compute.kind != NestLevel::Kind::Root || f.is_extern) {
+        if (f.compute.kind != NestLevel::Kind::Root || f.is_extern || in_tile_kernel(cx.nest, f)) {
             return;
         }
         for (const StageNest &stage : f.stages) {

@@ -1,6 +1,7 @@
 // What the marks on loops need when all loops are known: constant extents, lanes, independent iterations, tails that
 // stay inside the buffers.
 #include "dsl/schedule/CheckContext.h"
+#include "dsl/schedule/TileGroup.h"
 
 #include <fmt/format.h>
 
@@ -323,7 +324,8 @@ private:
         bool any =
             std::any_of(f.stages.begin(), f.stages.end(), [](const StageNest &s) { return s.touched; });
         for (const StageNest &stage : f.stages) {
-            if (!any || stage.touched || stage.update < 0 || stage.loops.empty()) {
+            if (!any || stage.touched || in_tile_kernel(cx.nest, f) || stage.update < 0 ||
+                stage.loops.empty()) {
                 continue;
             }
             auto call = cx.first_call.find(f.name);

@@ -126,6 +126,9 @@ bool NestBuilder::on_stage(const DirectiveCall &call) {
                n == "unscheduled" || n == "gpu_single_thread";
     };
     stage->touched = stage->touched || touched(call.name);
+    if (tile_on_stage(call)) {
+        return true;
+    }
     if (auto it = kinds.find(call.name); it != kinds.end()) {
         kind(call, it->second);
     } else if (call.name == "split") {

@@ -1,5 +1,6 @@
 // Where Funcs are computed, stored and allocated.
 #include "dsl/schedule/CheckContext.h"
+#include "dsl/schedule/TileGroup.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -214,6 +215,15 @@ private:
         });
     }
 
+    /// Outputs of one tile kernel, and their updates, share its block loops.
+    bool in_same_tile_kernel(const CheckContext::Chain &chain, const NestLevel &level) const {
+        const FuncNest *host = cx.nest.find(level.func);
+        const std::string kernel = host ? tile_kernel_of(*host) : "";
+        return !kernel.empty() && std::any_of(chain.begin(), chain.end(), [&](const LoopNest::Enclosing &e) {
+            return tile_kernel_of(*e.func) == kernel && (e.func->name != level.func || e.stage->update >= 0);
+        });
+    }
+
     void check_compute(FuncNest &f) {
         const NestLevel &level = f.compute;
         const std::vector<CheckContext::Chain> &uses = cx.uses_of(f.name);
@@ -223,7 +233,7 @@ private:
         const CheckContext::Chain *outside = nullptr;
         size_t inside = 0;
         for (const CheckContext::Chain &chain : uses) {
-            if (encloses(chain, level)) {
+            if (encloses(chain, level) || in_same_tile_kernel(chain, level)) {
                 inside++;
             } else {
                 outside = &chain;

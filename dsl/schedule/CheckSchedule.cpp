@@ -38,6 +38,7 @@ ScheduleAnalysis analyse_schedule(const Schedule &canonical, const PipelineInfo 
     check_loop_kinds(cx);
     check_storage(cx);
     check_gpu(cx);
+    check_tile(cx);
     std::stable_sort(cx.diagnostics.begin(), cx.diagnostics.end(),
                      [](const Diagnostic &a, const Diagnostic &b) {
                          return std::pair(a.span.line, a.span.column) < std::pair(b.span.line, b.span.column);

@@ -93,7 +93,7 @@ const std::vector<Directive> &all_directives() {
     static const std::vector<Directive> all = [] {
         std::vector<Directive> out;
         for (auto family : {loop_directives, gpu_directives, placement_directives, storage_directives,
-                            reduction_directives, refused_directives}) {
+                            reduction_directives, tile_directives, refused_directives}) {
             for (Directive &d : family()) {
                 out.push_back(std::move(d));
             }

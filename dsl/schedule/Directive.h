@@ -107,6 +107,7 @@ std::vector<Directive> gpu_directives();
 std::vector<Directive> placement_directives();
 std::vector<Directive> storage_directives();
 std::vector<Directive> reduction_directives();
+std::vector<Directive> tile_directives();
 std::vector<Directive> refused_directives();
 
 } // namespace kiln

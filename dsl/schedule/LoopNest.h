@@ -9,6 +9,7 @@
 #include "dsl/schedule/Schedule.h"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -61,6 +62,8 @@ struct StageNest {
     std::vector<ReadInfo> reads;
     bool is_associative = false, is_commutative = false;
     bool atomic = false, override_associativity = false, race_conditions_allowed = false;
+    /// Directives of the family "Tile kernels" on this stage, by name; `whole` by `whole k`.
+    std::map<std::string, DirectiveCall> tile;
     bool touched = false; ///< a directive changed its loops, or `unscheduled` says that none shall
     std::vector<StageNest> specializations;
 
@@ -127,6 +130,8 @@ struct FuncNest {
     };
     std::vector<Amount> folds, bounds, storage_bounds;
     std::vector<Amount> storage_alignments;
+    std::map<std::string, DirectiveCall>
+        tile; ///< directives of the family "Tile kernels" on the Func, by name
     std::optional<int64_t> ring_buffer;
     Span ring_span;
     Span made_by; ///< wrappers and rfactor's results

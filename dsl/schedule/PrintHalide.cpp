@@ -265,6 +265,15 @@ private:
 
     std::string call(const DirectiveCall &c, const Statement &s) {
         const Directive &directive = *find_directive(c.name);
+        if (directive.family == "Tile kernels") {
+            Diagnostic d;
+            d.code = "K0040";
+            d.message = fmt::format("`{}` has no form in plain Halide calls", c.name);
+            d.file = schedule.file;
+            d.span = c.name_span;
+            d.helps = {"print the schedule as text or as Kiln's C++"};
+            throw Error(std::move(d));
+        }
         std::optional<BoundCall> bound = bind_arguments(directive, c, schedule.file, diagnostics);
         if (!bound) {
             throw Error(diagnostics);

@@ -32,6 +32,29 @@ TEST(SchedulePrint, every_directive) {
     expect_prints("every", every_info());
 }
 
+// Tile kernels have no form in Halide's own calls.
+TEST(SchedulePrint, every_directive_of_tile_kernels) {
+    expect_round_trip(read_file(golden / "tile.sched"));
+    Schedule s = read("tile");
+    expect_golden(golden / "tile.text", print_text(s));
+    expect_golden(golden / "tile.canonical", print_text(canonical(s)));
+    expect_golden(golden / "tile.kiln.inc", print_kiln(s));
+    try {
+        print_halide(s, gemm_info());
+        ADD_FAILURE() << "printed";
+    } catch (const Error &e) {
+        EXPECT_EQ(render_all(e.diagnostics, *s.source),
+                  "error[K0040]: `tile_kernel` has no form in plain Halide calls\n"
+                  " --> tile.sched:8:59\n"
+                  "  |\n"
+                  "8 |   y.tile(n, m, no, mo, ni, mi, bn, bm).gpu_blocks(no, mo).tile_kernel();\n"
+                  "  |                                                           ^^^^^^^^^^^\n"
+                  "  = help: print the schedule as text or as Kiln's C++\n"
+                  "\n"
+                  "1 error, 0 warnings\n");
+    }
+}
+
 TEST(SchedulePrint, gemm) {
     expect_prints("gemm", gemm_info());
 }
@@ -45,6 +68,10 @@ TEST(SchedulePrint, kiln_form_is_the_same_value) {
     {
 #include "tests/golden/schedule/gemm.kiln.inc"
         EXPECT_TRUE(s.schedule() == read("gemm")) << print_text(s.schedule());
+    }
+    {
+#include "tests/golden/schedule/tile.kiln.inc"
+        EXPECT_TRUE(s.schedule() == read("tile")) << print_text(s.schedule());
     }
 }
 
@@ -94,12 +121,13 @@ TEST(SchedulePrint, builder_has_every_directive) {
     EXPECT_EQ(methods, registered);
 }
 
-// every.sched is what its name says.
+// every.sched and tile.sched are what they say.
 TEST(SchedulePrint, every_is_every) {
     std::set<std::string> used;
     std::set<std::pair<std::string, size_t>> forms;
     Schedule s = read("every");
-    std::vector<Statement> statements = s.statements;
+    std::vector<Statement> statements = s.statements, more = read("tile").statements;
+    statements.insert(statements.end(), more.begin(), more.end());
     for (const Macro &m : s.macros) {
         statements.insert(statements.end(), m.body.begin(), m.body.end());
     }
