@@ -256,6 +256,27 @@ TEST(TilePasses, ProductsByMultiplyAddTakeAnyType) {
               "warpgroups\n");
 }
 
+// Without a producer all threads copy, between barriers, and nothing runs ahead.
+TEST(TilePasses, WithoutAProducerAllThreadsCopy) {
+    Kernel k = product();
+    k.plan.products["acc"].kind = MmaKind::Fma;
+    k.plan.copies["x"].kind = k.plan.copies["w"].kind = CopyKind::Plain;
+    k.plan.producers = 0;
+    k = lowered(std::move(k));
+    EXPECT_EQ(k.threads, 256);
+    EXPECT_EQ(k.rings[0].depth, 1);
+    EXPECT_EQ(lines(k, "for ko", 7),
+              R"(for ko in 0 .. (x.extent.0 + 63)/64 {
+barrier 0 threads 256
+xs: bf16[k:64, m:128] of x @S1 at 0 ring ring = copy x[ko*64 + %k, mo*128 + %m]
+ws: bf16[k:64, n:256] of w @S0 at 16384 ring ring = copy w[ko*64 + %k, no*256 + %n]
+barrier 0 threads 256
+acc_next: f32[m:128, n:256] of acc @L0 in acc = mma(acc, xs, ws; k) zero when ko == 0
+}
+)");
+    EXPECT_EQ(lines(k, "global_store", 1), "global_store y[no*256 + %n, mo*128 + %m] = ys vector 1\n");
+}
+
 // Column sums: lanes lie along the columns, and the warps meet in shared memory.
 TEST(TilePasses, WhatIsReducedLiesOverTheWarps) {
     Kernel k;

@@ -256,6 +256,19 @@ private:
         release(out, ring);
     }
 
+    /// Without a producer all threads copy: after all have read what was there, and before any reads what is new.
+    void copy_together(Body &out, const Body &body, size_t i) {
+        const int threads = 128 * k_.plan.consumers;
+        finish(out);
+        if (i == 0 || !body[i - 1].as<Copy>()) {
+            put(out, Barrier{0, threads, false}, body[i].func);
+        }
+        out.push_back(body[i]);
+        if (i + 1 == body.size() || !body[i + 1].as<Copy>()) {
+            put(out, Barrier{0, threads, false}, body[i].func);
+        }
+    }
+
     void straight(Body &out, const Body &body) {
         std::set<std::string> own, held;
         for (const Stmt &s : body) {
@@ -263,12 +276,16 @@ private:
                 own.insert(k_.tile(c->dst).ring);
             }
         }
+        const bool together = k_.plan.producers == 0;
         for (size_t i = 0; i < body.size(); i++) {
             const Stmt &s = body[i];
             if (s.as<Copy>()) {
+                if (together) {
+                    copy_together(out, body, i);
+                }
                 continue;
             }
-            const std::set<std::string> needed = rings_read(s, own);
+            const std::set<std::string> needed = together ? std::set<std::string>() : rings_read(s, own);
             for (const std::string &r : needed) {
                 if (held.insert(r).second) {
                     put(out, Wait{Wait::What::Full, r}, s.func);
@@ -394,7 +411,7 @@ private:
 /// setmaxnreg: what launch registers times threads gives, dealt out (golden figures of the register file: 64 K a block).
 void default_registers(Kernel &k) {
     TilePlan &p = k.plan;
-    if (p.consumer_registers != 0 || k.rings.empty()) {
+    if (p.consumer_registers != 0 || k.rings.empty() || p.producers == 0) {
         return;
     }
     if (p.consumers == 2) {
@@ -419,8 +436,16 @@ void inject_pipeline(Kernel &k) {
     }
     consumer.body.push_back({TileLoop{Consumer(k).run(k.body)}, k.plan.kernel});
     Body roles;
-    if (!k.rings.empty()) {
-        Role producer{"producer", k.plan.consumers, k.plan.producers, 1, k.plan.producer_registers, {}};
+    if (!k.rings.empty() && k.plan.producers > 0) {
+        bool by_tma = true; // one thread issues it; other copies take all threads
+        walk(k.body, [&](const Stmt &s) {
+            if (const Copy *c = s.as<Copy>()) {
+                auto plan = k.plan.copies.find(c->from.view);
+                by_tma &= plan == k.plan.copies.end() || plan->second.kind == CopyKind::Tma;
+            }
+        });
+        Role producer{"producer",       k.plan.consumers,          k.plan.producers,
+                      by_tma ? 1 : 128, k.plan.producer_registers, {}};
         producer.body.push_back({TileLoop{produce(k, k.body)}, k.plan.kernel});
         roles.push_back({std::move(producer), k.plan.kernel});
     }

@@ -57,7 +57,10 @@ private:
                 continue;
             }
             auto plan = k_.plan.copies.find(c->from.view);
-            const int depth = !looped ? 1 : plan == k_.plan.copies.end() ? 0 : plan->second.stages;
+            // Threads that copy for themselves are not ahead of themselves.
+            const int depth = !looped || k_.plan.producers == 0 ? 1
+                              : plan == k_.plan.copies.end()    ? 0
+                                                                : plan->second.stages;
             std::string &ring = ring_for[{depth, stage_of(body, c->dst)}];
             if (ring.empty()) {
                 ring = k_.fresh("ring");
@@ -202,8 +205,8 @@ SharedLayout staging_box(const Kernel &k, const Store &store) {
 
 bool staged(const Kernel &k, const Store &store) {
     const Tile &t = k.tile(store.src);
-    if (k.rings.empty() || t.axes.size() != 2 || t.type.bits() != 16 || store.to.dims[0].axis.empty() ||
-        store.to.dims[0].axis == k.row_axis) {
+    if (k.rings.empty() || k.plan.producers == 0 || t.axes.size() != 2 || t.type.bits() != 16 ||
+        store.to.dims[0].axis.empty() || store.to.dims[0].axis == k.row_axis) {
         return false;
     }
     return k.axes.at(store.to.dims[0].axis) * t.type.bytes() % 16 == 0;
