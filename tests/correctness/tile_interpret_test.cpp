@@ -2,7 +2,7 @@
 #include "dsl/tile/build/Build.h"
 #include "dsl/tile/interpret/Interpret.h"
 #include "dsl/tile/ir/Text.h"
-#include "dsl/tile/passes/Passes.h"
+#include "dsl/tile/passes/Verify.h"
 #include "tests/correctness/tile_reference.h"
 #include "tests/correctness/tile_texts.h"
 
@@ -40,16 +40,29 @@ TEST_P(TileInterpret, AgreesWithHalideAtEveryStage) {
     std::vector<std::pair<std::string, Kernel>> stages;
     Kernel k = build_kernel(p.plan, p.outputs);
     stages.push_back({"build", k});
+    auto check = [&](const std::string &stage) {
+        std::string found;
+        for (const Diagnostic &d : verify(k, hopper())) {
+            found += render(d, "");
+        }
+        ASSERT_EQ(found, "") << "after " << stage << "\n" << print(k);
+    };
+    ASSERT_NO_FATAL_FAILURE(check("build"));
     for (const Pass &pass : passes()) {
+        const std::string before = print(k);
         pass.run(k, hopper());
-        stages.push_back({pass.name, k});
+        ASSERT_NO_FATAL_FAILURE(check(pass.name));
+        EXPECT_EQ(print(parse_kernel(print(k))), print(k));
+        if (print(k) != before) {
+            stages.push_back({pass.name, k});
+        }
     }
     const double ulps = has_functions(k) ? 4 : 0;
     for (const Extents &size : p.sizes) {
         const Memory inputs = reference.data(size);
         const Memory wanted = reference.outputs(inputs, size);
         for (const auto &[name, kernel] : stages) {
-            for (int m = 0; m < (name == "lower_stores" ? 3 : 1); m++) {
+            for (int m = 0; m < (name == stages.back().first ? 3 : 1); m++) {
                 Memory memory = inputs;
                 const When when = m == 0 ? When::Early : m == 1 ? When::Late : When::Random;
                 const Outcome out = interpret(kernel, memory, {when, when, when, unsigned(m), 2});

@@ -93,7 +93,7 @@ Memory Reference::data(const Extents &extents, unsigned seed) const {
     for (const ImageParam &p : program_.inputs) {
         Array a(p.type(), wide(extents.at(p.name())));
         a.each([&](int64_t at) {
-            a.set(at, p.type().is_uint() ? random() % 3 : static_cast<int>(random() % 5) - 2);
+            a.set(at, p.type().is_uint() ? double(random() % 3) : double(random() % 5) - 2);
         });
         m[p.name()] = std::move(a);
     }

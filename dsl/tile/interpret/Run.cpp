@@ -218,20 +218,6 @@ void count_banks(Accesses &to, const std::vector<int64_t> &lanes, int bytes) {
     }
 }
 
-namespace {
-
-/// IR that still says what and not how.
-bool is_early(const Kernel &k) {
-    bool early = true;
-    walk(k.body, [&](const Stmt &s) {
-        early &= s.as<Copy>() || s.as<Store>() || s.as<Mma>() || s.as<Map>() || s.as<Reduce>() ||
-                 s.as<For>() || s.as<If>();
-    });
-    return early;
-}
-
-} // namespace
-
 Outcome interpret(const Kernel &k, Memory &memory, const Mode &mode) {
     Outcome out;
     Run run(k, memory, out);

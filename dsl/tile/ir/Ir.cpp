@@ -319,6 +319,15 @@ std::set<std::string> reads(const Kernel &k, const Stmt &s) {
     return found;
 }
 
+bool is_early(const Kernel &k) {
+    bool early = true;
+    walk(k.body, [&](const Stmt &s) {
+        early &= s.as<Copy>() || s.as<Store>() || s.as<Mma>() || s.as<Map>() || s.as<Reduce>() ||
+                 s.as<For>() || s.as<If>();
+    });
+    return early;
+}
+
 bool is_axis_var(const std::string &variable) {
     return !variable.empty() && variable[0] == '%';
 }

@@ -303,6 +303,8 @@ void each_expr(const Stmt &s, const std::function<void(const Expr &)> &f);
 std::string defines(const Stmt &s);
 /// Tiles that the statement reads; with those of the statements inside.
 std::set<std::string> reads(const Kernel &k, const Stmt &s);
+/// Whether the IR still says what and not how: only statements that `build` makes.
+bool is_early(const Kernel &k);
 bool is_axis_var(const std::string &variable);
 Expr replace_variable(const Expr &e, const std::string &name, const Expr &by);
 
