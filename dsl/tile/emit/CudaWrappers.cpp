@@ -31,8 +31,9 @@ const std::map<std::string, Helper> &helpers() {
           "\"r\"(n) : \"memory\"); }",
           {}}},
         {"mbar_init_fence",
-         {"DEV void mbar_init_fence() { asm volatile(\"fence.mbarrier_init.release.cluster;\" ::: "
-          "\"memory\"); }",
+         {"#if __CUDA_ARCH__ >= 900\n"
+          "DEV void mbar_init_fence() { asm volatile(\"fence.mbarrier_init.release.cluster;\" ::: "
+          "\"memory\"); }\n#else\nDEV void mbar_init_fence() {}\n#endif",
           {}}},
         {"mbar_expect",
          {"DEV void mbar_expect(u32 b, u32 bytes) { asm volatile(\"mbarrier.arrive.expect_tx.shared::cta.b64 "
@@ -76,7 +77,10 @@ const std::map<std::string, Helper> &helpers() {
           "\"memory\"); }",
           {}}},
         {"proxy_fence",
-         {"DEV void proxy_fence() { asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\"); }", {}}},
+         {"#if __CUDA_ARCH__ >= 900\n"
+          "DEV void proxy_fence() { asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\"); "
+          "}\n#else\nDEV void proxy_fence() {}\n#endif",
+          {}}},
         // ---- cp.async
         {"copy_16",
          {"DEV void copy_16(u32 to, const void *from, int bytes) { asm volatile(\"cp.async.cg.shared.global "
@@ -150,13 +154,15 @@ const std::map<std::string, Helper> &helpers() {
           {}}},
         // ---- threads
         {"registers_up",
-         {"template<int N> DEV void registers_up() { asm volatile(\"setmaxnreg.inc.sync.aligned.u32 %0;\" "
+         {"#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n"
+          "template<int N> DEV void registers_up() { asm volatile(\"setmaxnreg.inc.sync.aligned.u32 %0;\" "
           "::\"n\"(N)); "
-          "}",
+          "}\n#else\ntemplate<int N> DEV void registers_up() {}\n#endif",
           {}}},
         {"registers_down",
-         {"template<int N> DEV void registers_down() { asm volatile(\"setmaxnreg.dec.sync.aligned.u32 %0;\" "
-          "::\"n\"(N)); }",
+         {"#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n"
+          "template<int N> DEV void registers_down() { asm volatile(\"setmaxnreg.dec.sync.aligned.u32 %0;\" "
+          "::\"n\"(N)); }\n#else\ntemplate<int N> DEV void registers_down() {}\n#endif",
           {}}},
         {"bar_sync",
          {"DEV void bar_sync(int id, int threads) { asm volatile(\"bar.sync %0, %1;\" ::\"r\"(id), "
@@ -176,10 +182,15 @@ const std::map<std::string, Helper> &helpers() {
           "return r; }",
           {}}},
         {"launch_next",
-         {"DEV void launch_next() { asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\"); }",
+         {"#if __CUDA_ARCH__ >= 900\n"
+          "DEV void launch_next() { asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\"); "
+          "}\n#else\nDEV void launch_next() {}\n#endif",
           {}}},
         {"wait_for_previous",
-         {"DEV void wait_for_previous() { asm volatile(\"griddepcontrol.wait;\" ::: \"memory\"); }", {}}},
+         {"#if __CUDA_ARCH__ >= 900\n"
+          "DEV void wait_for_previous() { asm volatile(\"griddepcontrol.wait;\" ::: \"memory\"); "
+          "}\n#else\nDEV void wait_for_previous() {}\n#endif",
+          {}}},
         {"shuffle_xor",
          {"template<typename T> DEV T shuffle_xor(T x, int mask) { return __shfl_xor_sync(~0u, x, mask); }",
           {}}},

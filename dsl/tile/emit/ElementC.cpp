@@ -119,7 +119,9 @@ std::string ElementC::load_view(const Call *c) {
         x = fmt::format("({} != 0)", x);
     }
     const std::string test = inside(view, c->args, 0);
-    return test.empty() ? x : fmt::format("({} ? {} : {})", test, x, cast(c->type, Halide::Int(32), "0"));
+    return test.empty()
+               ? x
+               : fmt::format("({} ? {} : {})", test, x, c->type.is_bool() ? "false" : literal(c->type, 0));
 }
 
 std::string ElementC::load_tile(const Tile &t) {
@@ -171,6 +173,9 @@ int ElementC::run_of(const Expr &read) const {
             count /= 2;
         }
     }
+    if (const bool pair = count * bytes == 2; pair && !read.as<Call>()) {
+        return count;
+    }
     return count * bytes < 4 ? 1 : count;
 }
 
@@ -181,7 +186,7 @@ void ElementC::load_run(const Expr &read, int count, const std::string &words) {
     ElementC at(p_, &start);
     const Type t = read.type();
     const int bytes = t.is_bool() ? 1 : t.bytes(), run = digits_->run();
-    p_.line(fmt::format("u32 {}[{}];", words, run * bytes / 4));
+    p_.line(fmt::format("u32 {}[{}];", words, (run * bytes + 3) / 4));
     for (int part = 0; part < run; part += count) {
         if (const Call *c = read.as<Call>()) {
             const std::string view = c->name.substr(5);
@@ -207,8 +212,12 @@ void ElementC::load_run(const Expr &read, int count, const std::string &words) {
         std::string in = p_.coordinate(l.inner, &start);
         in = part == 0 ? in : fmt::format("{} + {}", in, part);
         const std::string out = l.outer.empty() ? "0" : p_.coordinate(l.outer, &start);
-        const int n = count * bytes / 4;
-        const std::string vector = n == 4 ? "uint4" : n == 2 ? "uint2" : "u32", v = p_.fresh("v");
+        const int n = std::max(1, count * bytes / 4);
+        const std::string vector = n == 4               ? "uint4"
+                                   : n == 2             ? "uint2"
+                                   : count * bytes == 2 ? "u16"
+                                                        : "u32",
+                          v = p_.fresh("v");
         p_.line(fmt::format("const {} {} = *{}(smem + {} + {});", vector, v,
                             p_.dialect_.shared_pointer("const " + vector), p_.shared_base(tile),
                             p_.shared_at(tile.name, l, in, out)));
