@@ -16,6 +16,11 @@ Machine::Machine(Run &run, const Mode &mode, int block, std::mt19937 &random)
         full_[r.name].assign(static_cast<size_t>(r.depth), {1, 1, 0, 0});
         empty_[r.name].assign(static_cast<size_t>(r.depth), {r.consumers, r.consumers, 0, 0});
     }
+    walk(k_.body, [&](const Stmt &s) {
+        if (const Load *l = s.as<Load>()) {
+            produced_.insert(k_.tile(l->dst).ring);
+        }
+    });
     const bool roles =
         std::any_of(k_.body.begin(), k_.body.end(), [](const Stmt &s) { return s.as<Role>(); });
     if (!roles) {
@@ -284,18 +289,24 @@ bool Machine::run(Actor &a, const Barrier &o, const Stmt &) {
         a.barrier_waited = n.generation;
         return false;
     }
-    // What its members fenced is now seen by all of them, and what their stores have read is free.
+    // What its members wrote is now seen by all of them, by copies only if it was fenced before; what their stores
+    // have read is free.
     for (size_t i = shared_.low; i < shared_.high; i++) {
         if (shared_.state[i] == SharedMemory::State::Fenced && n.who >> shared_.writer[i] & 1) {
             shared_.state[i] = SharedMemory::State::Visible;
             shared_.seen[i] = 0;
         }
-        if (shared_.state[i] == SharedMemory::State::Visible &&
+        if (shared_.state[i] >= SharedMemory::State::Written &&
             (shared_.seen[i] | 1u << shared_.writer[i]) & n.who) {
             shared_.seen[i] |= n.who;
         }
         if (shared_.reads[i] == 2 && n.who >> shared_.reader[i] & 1) {
             shared_.reads[i] = 0;
+        }
+    }
+    for (Actor &other : actors_) {
+        if (n.who >> other.number & 1) {
+            other.read_since.clear();
         }
     }
     n.generation++;

@@ -100,8 +100,9 @@ struct Actor {
     std::vector<Copying> open_stores;
     std::deque<std::vector<Copying>> store_groups;
     int64_t clock = 0, fenced = -1;
-    int64_t barrier_waited = -1; ///< the generation of the named barrier that it waits for
-    int64_t meetings = 0;        ///< reductions over several warpgroups so far
+    int64_t barrier_waited = -1;      ///< the generation of the named barrier that it waits for
+    int64_t meetings = 0;             ///< reductions over several warpgroups so far
+    std::set<std::string> read_since; ///< shared tiles that all threads fill, read since its last barrier
     const Stmt *waits_for = nullptr;
 };
 
@@ -142,6 +143,7 @@ private:
     std::map<std::pair<const Stmt *, int64_t>, Meeting> meetings_;
     std::map<std::string, int> staged_bytes_;
     int64_t grid_ = 0;
+    std::set<std::string> produced_;
     std::vector<RegisterLayout> layouts_;
     std::map<std::pair<int, int>, Threads> threads_;
     std::map<std::tuple<int, int, int>, std::vector<uint32_t>> aligned_;
@@ -168,6 +170,7 @@ private:
     bool run(Actor &a, const Advance &o, const Stmt &s);
     bool run(Actor &a, const Skip &o, const Stmt &s);
     bool run(Actor &a, const Load &o, const Stmt &s);
+    bool run(Actor &a, const Copy &o, const Stmt &s);
     bool run(Actor &a, const Mma &o, const Stmt &s);
     bool run(Actor &a, const MmaFence &o, const Stmt &s);
     bool run(Actor &a, const MmaCommit &o, const Stmt &s);
@@ -190,6 +193,8 @@ private:
     const Ring &ring(const std::string &name) const;
     void arrive(Barriers &b, int count, int64_t bytes, const std::string &what);
     void complete(const Loading &l);
+    /// Whether copies of a producer fill the ring; otherwise all threads copy, between barriers.
+    bool has_producer(const std::string &ring) const { return produced_.count(ring) > 0; }
     int64_t slot_address(const Tile &t, int64_t use) const;
     /// The slot that the warpgroup reads the tile in; a fault unless it waited for it and still holds it.
     int64_t held_use(const Actor &a, const Tile &t) const;
@@ -209,6 +214,7 @@ private:
     /// An ordinary access to registers: none of them may be in flight.
     void touch(Actor &a, const std::string &tile, bool writes);
     void check_arrived(const Actor &a, int64_t at, int bytes, const std::string &tile) const;
+    bool by_threads(const Stmt &product) const;
     void multiply(Actor &a, Actor::Product &p);
     void retire(Actor &a, size_t left);
     void store_global(Actor &a, const Region &to, const std::string &src, int vector);

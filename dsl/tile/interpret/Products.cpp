@@ -34,6 +34,12 @@ void Machine::retire(Actor &a, size_t left) {
     }
 }
 
+/// Products that are done when their threads go on.
+bool Machine::by_threads(const Stmt &s) const {
+    auto plan = k_.plan.products.find(s.func);
+    return plan != k_.plan.products.end() && plan->second.kind != MmaKind::Wgmma;
+}
+
 bool Machine::run(Actor &a, const Mma &o, const Stmt &s) {
     Actor::Product p;
     p.stmt = &s;
@@ -45,14 +51,15 @@ bool Machine::run(Actor &a, const Mma &o, const Stmt &s) {
         fault(a, fmt::format("the product accumulates in place, but `{}` and `{}` lie in different registers",
                              o.start, o.dst));
     }
-    auto plan = k_.plan.products.find(s.func);
-    const bool by_threads = plan != k_.plan.products.end() && plan->second.kind != MmaKind::Wgmma;
+    const bool done_by_threads = by_threads(s);
     std::vector<std::string> in_registers{o.dst};
     for (const std::string &name : {o.a, o.b}) {
         const Tile &t = k_.tile(name);
         if (t.space == Space::Shared) {
             p.uses[t.ring] = held_use(a, t);
-            if (by_threads) {
+            if (!has_producer(t.ring)) {
+                a.read_since.insert(name);
+            } else if (done_by_threads) {
                 a.rings[t.ring].read_by_threads.insert(p.uses[t.ring]);
             }
         } else {
@@ -65,7 +72,7 @@ bool Machine::run(Actor &a, const Mma &o, const Stmt &s) {
     if (!p.zero && !a.registers[k_.root(o.dst)].has_value) {
         fault(a, fmt::format("`{}` has no value to start at", o.start));
     }
-    if (by_threads) {
+    if (done_by_threads) {
         for (const std::string &name : in_registers) {
             touch(a, name, name == o.dst);
         }
@@ -131,6 +138,7 @@ void Machine::multiply(Actor &a, Actor::Product &p) {
     const Tile &d = k_.tile(o.dst);
     const Threads &to = threads(d.registers, a.wg);
     const int depth = k_.axes.at(o.axis);
+    const bool asynchronous = !by_threads(*p.stmt);
     // The axis of each operand beside the one that is summed.
     auto other = [&](const Tile &t) {
         std::string found;
@@ -150,6 +158,12 @@ void Machine::multiply(Actor &a, Actor::Product &p) {
                     const int c = rows.values[i];
                     const int64_t at = from + (by_depth ? t.shared.address(r, c) : t.shared.address(c, r));
                     check_arrived(a, at, t.type.bytes(), name);
+                    if (asynchronous &&
+                        shared_.state[static_cast<size_t>(at)] == SharedMemory::State::Written) {
+                        fault(a, fmt::format("the tensor cores read `{}`, which threads wrote without "
+                                             "`proxy_fence` behind it",
+                                             name));
+                    }
                     v[i * static_cast<size_t>(depth) + static_cast<size_t>(r)] =
                         static_cast<float>(load_element(t.type, shared_.bytes.data() + at));
                 }

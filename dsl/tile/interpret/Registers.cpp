@@ -205,7 +205,11 @@ ColumnPtr Machine::aligned(Actor &a, const std::string &tile, const Threads &to)
 
 ColumnPtr Machine::shared_values(Actor &a, const Tile &t, const Threads &at) {
     const int64_t use = held_use(a, t);
-    a.rings[t.ring].read_by_threads.insert(use);
+    if (has_producer(t.ring)) {
+        a.rings[t.ring].read_by_threads.insert(use);
+    } else {
+        a.read_since.insert(t.name);
+    }
     const std::vector<int> *inner = at.coordinates(t.shared.inner), *outer = at.coordinates(t.shared.outer);
     if (!inner || (!t.shared.outer.empty() && !outer)) {
         fault(a, fmt::format("`{}` is read at {}, which lacks an axis of it", t.name, at.layout.str()));

@@ -107,6 +107,9 @@ int64_t Machine::slot_address(const Tile &t, int64_t use) const {
 }
 
 int64_t Machine::held_use(const Actor &a, const Tile &t) const {
+    if (!has_producer(t.ring)) {
+        return 0;
+    }
     auto p = a.rings.find(t.ring);
     const int64_t use = p == a.rings.end() ? 0 : p->second.taken;
     if (p == a.rings.end() ||
@@ -175,6 +178,61 @@ bool Machine::run(Actor &a, const Load &o, const Stmt &s) {
     return true;
 }
 
+bool Machine::run(Actor &a, const Copy &o, const Stmt &) {
+    const Tile &t = k_.tile(o.dst);
+    const Array &array = run_.array(o.from.view);
+    const std::vector<int64_t> base = run_.bases(o.from, a.scope);
+    if (t.space == Space::Register) {
+        const Threads &at = threads(t.registers, a.wg);
+        std::vector<ColumnPtr> index;
+        for (size_t d = 0; d < base.size(); d++) {
+            auto c = std::make_shared<Column>(Column::of(base[d]));
+            if (const std::vector<int> *along = at.coordinates(o.from.dims[d].axis)) {
+                c->whole.assign(along->begin(), along->end());
+                for (int64_t &i : c->whole) {
+                    i += base[d];
+                }
+            }
+            index.push_back(c);
+        }
+        write(a, o.dst, run_.read_view(o.from.view, index, nullptr, true));
+        return true;
+    }
+    for (const Actor &other : actors_) {
+        if (other.read_since.count(o.dst)) {
+            fault(a, fmt::format("overwrites `{}`, which {} has read since its last barrier", o.dst,
+                                 other.name));
+        }
+    }
+    // Runs of 16 bytes are dealt to all threads in turn: each warpgroup writes its share.
+    const int bytes = array.type.bytes(), run = std::max(1, 16 / bytes);
+    const int computing = k_.plan.consumers;
+    int64_t n = 0;
+    each_of_box(o.from, base, t.shared, [&](const std::vector<int64_t> &index, int at) {
+        if (n++ / run / 128 % computing != a.wg) {
+            return;
+        }
+        const size_t to = static_cast<size_t>(slot_address(t, 0) + at);
+        if (to + static_cast<size_t>(bytes) > shared_.bytes.size()) {
+            fault(a, fmt::format("writes byte {} of shared memory, which has {}", to, shared_.bytes.size()));
+        }
+        if (array.contains(index)) {
+            std::copy_n(array.bytes.data() + array.offset(index) * bytes, bytes, shared_.bytes.data() + to);
+            run_.out.counters.loaded += bytes;
+        } else {
+            std::fill_n(shared_.bytes.data() + to, bytes, uint8_t(0));
+        }
+        for (size_t b = to; b < to + static_cast<size_t>(bytes); b++) {
+            shared_.state[b] = SharedMemory::State::Written;
+            shared_.writer[b] = static_cast<int8_t>(a.number);
+            shared_.seen[b] = 0;
+        }
+        shared_.low = std::min(shared_.low, to);
+        shared_.high = std::max(shared_.high, to + static_cast<size_t>(bytes));
+    });
+    return true;
+}
+
 void Machine::complete(const Loading &l) {
     const Load &o = *l.stmt->as<Load>();
     const Tile &t = k_.tile(o.dst);
@@ -203,6 +261,9 @@ void Machine::check_arrived(const Actor &a, int64_t at, int bytes, const std::st
         const SharedMemory::State s = shared_.state[static_cast<size_t>(i)];
         if (s == SharedMemory::State::Arriving || s == SharedMemory::State::Empty) {
             fault(a, fmt::format("reads `{}` before it arrived", tile));
+        }
+        if (s != SharedMemory::State::Arrived && !(shared_.seen[static_cast<size_t>(i)] >> a.number & 1)) {
+            fault(a, fmt::format("reads `{}`, which other threads wrote: a barrier is missing", tile));
         }
     }
 }

@@ -101,6 +101,7 @@ bool Machine::run(Actor &a, const StageStore &o, const Stmt &) {
             }
             shared_.state[n] = SharedMemory::State::Written;
             shared_.writer[n] = static_cast<int8_t>(a.number);
+            shared_.seen[n] = 0;
             shared_.low = std::min(shared_.low, n);
             shared_.high = std::max(shared_.high, n + 1);
         }

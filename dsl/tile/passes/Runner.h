@@ -18,7 +18,7 @@ struct PassRun {
 };
 
 /// The kernel that `emit` takes, from what `build` makes. Throws Error with what a pass refuses or what `verify` finds
-/// after it (K1170 … K1179, with the pass in a note). `log` gets every pass that ran, the refusing one included.
+/// after it (K1190 … K1199, with the pass in a note). `log` gets every pass that ran, the refusing one included.
 Kernel run_passes(Kernel k, const DeviceLimits &limits, std::vector<PassRun> *log = nullptr);
 
 /// One line a pass with its time; where it changed the kernel, the lines that differ. `only`: this pass, whole before

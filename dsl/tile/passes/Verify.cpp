@@ -55,12 +55,12 @@ public:
         for (const auto &[name, t] : k_.tiles) {
             for (const std::string &axis : t.axes) {
                 if (!k_.axes.count(axis)) {
-                    f_.add("K1171",
+                    f_.add("K1191",
                            fmt::format("tile `{}` has the axis `{}`, which the kernel lacks", name, axis));
                 }
             }
             if (as_set(t.axes).size() != t.axes.size()) {
-                f_.add("K1171", fmt::format("tile `{}` has one axis twice", name));
+                f_.add("K1191", fmt::format("tile `{}` has one axis twice", name));
             }
         }
         walk(k_.body, [&](const Stmt &s) { names(s); });
@@ -84,15 +84,15 @@ private:
     void names(const Stmt &s) {
         auto tile = [&](const std::string &name) {
             if (!name.empty() && !k_.tiles.count(name)) {
-                f_.add("K1170", fmt::format("no tile `{}`", name), &s);
+                f_.add("K1190", fmt::format("no tile `{}`", name), &s);
             }
         };
         auto region = [&](const Region &r) {
             const View *v = k_.view(r.view);
             if (!v) {
-                f_.add("K1171", fmt::format("no view `{}`", r.view), &s);
+                f_.add("K1191", fmt::format("no view `{}`", r.view), &s);
             } else if (static_cast<size_t>(v->rank) != r.dims.size()) {
-                f_.add("K1171",
+                f_.add("K1191",
                        fmt::format("`{}` has {} dimensions, the region names {}", r.view, v->rank,
                                    r.dims.size()),
                        &s);
@@ -100,15 +100,15 @@ private:
             Names seen;
             for (const ViewDim &d : r.dims) {
                 if (!d.axis.empty() && !seen.insert(d.axis).second) {
-                    f_.add("K1171",
+                    f_.add("K1191",
                            fmt::format("the axis `{}` runs along two dimensions of `{}`", d.axis, r.view),
                            &s);
                 }
                 if (!d.axis.empty() && !k_.axes.count(d.axis)) {
-                    f_.add("K1171", fmt::format("no axis `{}`", d.axis), &s);
+                    f_.add("K1191", fmt::format("no axis `{}`", d.axis), &s);
                 }
                 if (!k_.axes_of(d.base).empty() || !k_.tiles_of(d.base).empty()) {
-                    f_.add("K1171",
+                    f_.add("K1191",
                            fmt::format("the base of a dimension of `{}` is not the same for the whole block",
                                        r.view),
                            &s);
@@ -158,7 +158,7 @@ private:
 
     void same_axes(const Names &has, const Names &wants, const std::string &what, const Stmt &s) {
         if (has != wants) {
-            f_.add("K1171", fmt::format("{}: axes {} against {}", what, list(has), list(wants)), &s);
+            f_.add("K1191", fmt::format("{}: axes {} against {}", what, list(has), list(wants)), &s);
         }
     }
 
@@ -175,7 +175,7 @@ private:
     void within(const Expr &e, Names has, const std::string &dst, const Stmt &s) {
         for (const std::string &axis : k_.axes_of(e)) {
             if (!has.count(axis)) {
-                f_.add("K1171",
+                f_.add("K1191",
                        fmt::format("the value of `{}` depends on the axis `{}`, which it lacks", dst, axis),
                        &s);
             }
@@ -203,7 +203,7 @@ private:
         } else if (auto *o = s.as<Reduce>()) {
             Names has = of(o->dst);
             if (!k_.axes.count(o->axis) || has.count(o->axis)) {
-                f_.add("K1171",
+                f_.add("K1191",
                        fmt::format("`{}` is reduced over `{}`, {}", o->dst, o->axis,
                                    has.count(o->axis) ? "which it still has" : "which is no axis"),
                        &s);
@@ -213,7 +213,7 @@ private:
         } else if (auto *o = s.as<Mma>()) {
             Names a = of(o->a), b = of(o->b);
             if (!a.erase(o->axis) || !b.erase(o->axis)) {
-                f_.add("K1171",
+                f_.add("K1191",
                        fmt::format("an operand of the product lacks the axis `{}` that is summed", o->axis),
                        &s);
             }
@@ -229,7 +229,7 @@ private:
                           fmt::format("`{}` and the next value of `{}`", c.next, c.name), s);
                 within(c.init, of(c.name), c.name, s);
                 if (k_.tile(c.next).type != k_.tile(c.name).type) {
-                    f_.add("K1171",
+                    f_.add("K1191",
                            fmt::format("`{}` is {} and the next value of `{}`, which is {}", c.next,
                                        type_name(k_.tile(c.next).type), c.name,
                                        type_name(k_.tile(c.name).type)),
@@ -244,7 +244,7 @@ private:
                                                  : nullptr) {
             const Halide::Type type = k_.tile(defines(s)).type;
             if (value->type() != type) {
-                f_.add("K1171",
+                f_.add("K1191",
                        fmt::format("`{}` is {}, its value {}", defines(s), type_name(type),
                                    type_name(value->type())),
                        &s);
@@ -258,13 +258,13 @@ private:
         auto need = [&](const Names &tiles, const Stmt &s) {
             for (const std::string &t : tiles) {
                 if (!known.count(t)) {
-                    f_.add("K1170", fmt::format("`{}` is read before it is defined", t), &s);
+                    f_.add("K1190", fmt::format("`{}` is read before it is defined", t), &s);
                 }
             }
         };
         auto define = [&](const std::string &t, const Stmt &s) {
             if (!own.insert(t).second || known.count(t)) {
-                f_.add("K1170", fmt::format("`{}` is defined twice", t), &s);
+                f_.add("K1190", fmt::format("`{}` is defined twice", t), &s);
             }
             known.insert(t);
         };
@@ -275,14 +275,14 @@ private:
                     const Names t = k_.tiles_of(c.init);
                     first.insert(t.begin(), t.end());
                     if (!inside.insert(c.name).second) {
-                        f_.add("K1170", fmt::format("`{}` is defined twice", c.name), &s);
+                        f_.add("K1190", fmt::format("`{}` is defined twice", c.name), &s);
                     }
                 }
                 need(first, s);
                 const Names end = order(o->body, inside);
                 for (const Carry &c : o->carry) {
                     if (!end.count(c.next)) {
-                        f_.add("K1170",
+                        f_.add("K1190",
                                fmt::format("`{}`, the next value of `{}`, is not defined in the loop", c.next,
                                            c.name),
                                &s);
@@ -326,7 +326,7 @@ private:
                 }
                 for (const std::string &t : reads(k_, s)) {
                     if (!defined.count(t) && !defined.count(k_.root(t))) {
-                        f_.add("K1170", fmt::format("`{}` is read, and nothing in its role defines it", t),
+                        f_.add("K1190", fmt::format("`{}` is read, and nothing in its role defines it", t),
                                &s);
                     }
                 }
@@ -346,14 +346,14 @@ private:
             }
             stored[r->view]++;
             if (!k_.view(r->view)->is_output) {
-                f_.add("K1178", fmt::format("the input `{}` is stored to", r->view), &s);
+                f_.add("K1198", fmt::format("the input `{}` is stored to", r->view), &s);
             } else if (is_early(k_) && stored[r->view] == 2) {
-                f_.add("K1178", fmt::format("the output `{}` is stored twice", r->view), &s);
+                f_.add("K1198", fmt::format("the output `{}` is stored twice", r->view), &s);
             }
         });
         for (const View &v : k_.views) {
             if (v.is_output && !stored.count(v.name)) {
-                f_.add("K1178", fmt::format("the output `{}` is not stored", v.name));
+                f_.add("K1198", fmt::format("the output `{}` is not stored", v.name));
             }
         }
     }

@@ -87,21 +87,21 @@ private:
     void alone(const RegisterLayout &l, const std::vector<std::string> &axes, const std::string &what) {
         for (const std::string &axis : axes) {
             if (const std::string why = count_fault(l, axis, k_.axes.at(axis)); !why.empty()) {
-                f_.add("K1172", fmt::format("the layout of {}, {}, does not hold each element once: {}", what,
+                f_.add("K1192", fmt::format("the layout of {}, {}, does not hold each element once: {}", what,
                                             l.str(), why));
             }
         }
         for (const auto *parts : {&l.threads, &l.registers}) {
             for (const LayoutPart &p : *parts) {
                 if (!p.axis.empty() && std::find(axes.begin(), axes.end(), p.axis) == axes.end()) {
-                    f_.add("K1172",
+                    f_.add("K1192",
                            fmt::format("the layout of {} moves along `{}`, which it lacks", what, p.axis));
                 }
             }
         }
         const int most = 128 * k_.warpgroups();
         if (l.thread_count() > most) {
-            f_.add("K1172", fmt::format("the layout of {} counts {} threads, {} compute", what,
+            f_.add("K1192", fmt::format("the layout of {} counts {} threads, {} compute", what,
                                         l.thread_count(), most));
         }
     }
@@ -111,14 +111,14 @@ private:
         for (const Tile *at = &t; !at->alias.empty();) {
             auto next = k_.tiles.find(at->alias);
             if (next == k_.tiles.end() || !seen.insert(at->alias).second) {
-                f_.add("K1172",
+                f_.add("K1192",
                        fmt::format("`{}` lies in the registers of `{}`, {}", name, at->alias,
                                    next == k_.tiles.end() ? "which is no tile" : "which lies in its own"));
                 return;
             }
             at = &next->second;
             if (!(at->registers == t.registers) || at->type.bits() != t.type.bits()) {
-                f_.add("K1172",
+                f_.add("K1192",
                        fmt::format("`{}` lies in the registers of `{}`, whose layout or width is another",
                                    name, at->name));
                 return;
@@ -136,16 +136,16 @@ private:
             }
             has.insert(axis);
             if (axes.count(axis) && k_.axes.at(axis) != extent) {
-                f_.add("K1172", fmt::format("`{}` in shared memory has {} elements along `{}`, the axis {}",
+                f_.add("K1192", fmt::format("`{}` in shared memory has {} elements along `{}`, the axis {}",
                                             name, extent, axis, k_.axes.at(axis)));
             }
         }
         if (has != axes) {
-            f_.add("K1172", fmt::format("`{}` in shared memory lies along other axes than it has ({})", name,
+            f_.add("K1192", fmt::format("`{}` in shared memory lies along other axes than it has ({})", name,
                                         l.str()));
         }
         if (l.element_bytes != t.type.bytes() || l.slab * l.element_bytes > l.pitch) {
-            f_.add("K1172", fmt::format("`{}` in shared memory: {} elements of {} bytes in rows of {} bytes",
+            f_.add("K1192", fmt::format("`{}` in shared memory: {} elements of {} bytes in rows of {} bytes",
                                         name, l.slab, t.type.bytes(), l.pitch));
         }
     }
@@ -169,7 +169,7 @@ private:
                         missing |= wants[i] && !has[i];
                     }
                     if (missing) {
-                        f_.add("K1172",
+                        f_.add("K1192",
                                fmt::format("thread {} needs elements of `{}` along `{}` that others hold: {} "
                                            "is read at {}",
                                            thread, name, axis, t.registers.str(), at.str()),
@@ -197,47 +197,47 @@ private:
         };
         const std::string row = other(a), col = other(b);
         if (a.axes.size() != 2 || b.axes.size() != 2) {
-            f_.add("K1179", "the operands of a product have two axes each", &s);
+            f_.add("K1199", "the operands of a product have two axes each", &s);
             return;
         }
         const int rows = k_.axes.at(row), cols = k_.axes.at(col), depth = k_.axes.at(m.axis);
         if (rows % (64 * k_.warpgroups()) != 0) {
             f_.add(
-                "K1179",
+                "K1199",
                 fmt::format("{} rows over {} warpgroups: wgmma takes 64 rows of each", rows, k_.warpgroups()),
                 &s);
             return;
         }
         if (cols % 8 != 0 || cols > 256) {
-            f_.add("K1179", fmt::format("{} columns: wgmma takes a multiple of 8, at most 256", cols), &s);
+            f_.add("K1199", fmt::format("{} columns: wgmma takes a multiple of 8, at most 256", cols), &s);
         }
         if (depth * a.type.bytes() % 32 != 0) {
-            f_.add("K1179",
+            f_.add("K1199",
                    fmt::format("{} elements of {} bytes along `{}`: wgmma takes 32 bytes at a time", depth,
                                a.type.bytes(), m.axis),
                    &s);
         }
         if (a.type != b.type || d.type != Halide::Float(32)) {
-            f_.add("K1179",
+            f_.add("K1199",
                    fmt::format("a product of {} and {} into {}", type_name(a.type), type_name(b.type),
                                type_name(d.type)),
                    &s);
         }
         if (b.space != Space::Shared) {
             f_.add(
-                "K1179",
+                "K1199",
                 fmt::format("`{}`, the second operand, lies in registers: wgmma reads it from shared memory",
                             b.name),
                 &s);
         }
         if (!(d.registers == wgmma_fragment(row, rows, col, cols, k_.warpgroups()))) {
-            f_.add("K1179",
+            f_.add("K1199",
                    fmt::format("`{}` does not lie as wgmma leaves it, but {}", d.name, d.registers.str()),
                    &s);
         }
         if (a.space == Space::Register &&
             !(a.registers == wgmma_fragment(row, rows, m.axis, depth, k_.warpgroups()))) {
-            f_.add("K1179",
+            f_.add("K1199",
                    fmt::format("`{}`, the first operand, does not lie as wgmma reads it, but {}", a.name,
                                a.registers.str()),
                    &s);

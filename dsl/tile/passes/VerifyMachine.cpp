@@ -33,11 +33,11 @@ private:
         for (const auto &[name, t] : k_.tiles) {
             const Ring *r = t.ring.empty() ? nullptr : k_.ring(t.ring);
             if (!t.ring.empty() && (!r || std::count(r->tiles.begin(), r->tiles.end(), name) != 1)) {
-                f_.add("K1173", fmt::format("`{}` names the ring `{}`, which {}", name, t.ring,
+                f_.add("K1193", fmt::format("`{}` names the ring `{}`, which {}", name, t.ring,
                                             r ? "does not list it once" : "there is not"));
             }
             if (!t.ring.empty() && t.space != Space::Shared) {
-                f_.add("K1173", fmt::format("`{}` is in a ring and not in shared memory", name));
+                f_.add("K1193", fmt::format("`{}` is in a ring and not in shared memory", name));
             }
         }
         for (const Ring &r : k_.rings) {
@@ -46,15 +46,15 @@ private:
                 auto tile = k_.tiles.find(t);
                 bytes += tile == k_.tiles.end() ? 0 : tile->second.shared.bytes();
                 if (tile == k_.tiles.end() || tile->second.ring != r.name) {
-                    f_.add("K1173", fmt::format("ring `{}` lists `{}`, which is not in it", r.name, t));
+                    f_.add("K1193", fmt::format("ring `{}` lists `{}`, which is not in it", r.name, t));
                 }
             }
             if (bytes != r.bytes) {
-                f_.add("K1173", fmt::format("a slot of ring `{}` counts {} bytes, its tiles have {}", r.name,
+                f_.add("K1193", fmt::format("a slot of ring `{}` counts {} bytes, its tiles have {}", r.name,
                                             r.bytes, bytes));
             }
             if (r.depth < 1 || r.consumers < 1) {
-                f_.add("K1173",
+                f_.add("K1193",
                        fmt::format("ring `{}` has {} slots and {} readers", r.name, r.depth, r.consumers));
             }
         }
@@ -67,9 +67,9 @@ private:
                                                        : "";
             const Ring *r = k_.ring(name);
             if (!name.empty() && !r) {
-                f_.add("K1173", fmt::format("no ring `{}`", name), &s);
+                f_.add("K1193", fmt::format("no ring `{}`", name), &s);
             } else if (auto *e = s.as<Expect>(); e && e->bytes != r->bytes) {
-                f_.add("K1173",
+                f_.add("K1193",
                        fmt::format("{} bytes are expected in a slot of `{}`, {} arrive", e->bytes, name,
                                    r->bytes),
                        &s);
@@ -81,38 +81,38 @@ private:
     void box(const Region &r, const SharedLayout &l, const Stmt &s) {
         if (r.dims.empty() || r.dims[0].axis != l.inner) {
             f_.add(
-                "K1174",
+                "K1194",
                 fmt::format(
                     "TMA needs the contiguous dimension of `{}` innermost in shared memory, there lies `{}`",
                     r.view, l.inner),
                 &s);
         }
         if (l.outer_extent > 256 || l.slab > 256) {
-            f_.add("K1174",
+            f_.add("K1194",
                    fmt::format("a box of {} by {} elements: TMA moves at most 256 along each dimension",
                                l.slab, l.outer_extent),
                    &s);
         }
         const int bytes = l.slab * l.element_bytes;
         if (bytes % 16 != 0) {
-            f_.add("K1174", fmt::format("rows of {} bytes: TMA takes multiples of 16", bytes), &s);
+            f_.add("K1194", fmt::format("rows of {} bytes: TMA takes multiples of 16", bytes), &s);
         }
         if (l.swizzle != 0 && l.swizzle != 32 && l.swizzle != 64 && l.swizzle != 128) {
-            f_.add("K1174", fmt::format("a swizzle of {} bytes: there are 32, 64 and 128", l.swizzle), &s);
+            f_.add("K1194", fmt::format("a swizzle of {} bytes: there are 32, 64 and 128", l.swizzle), &s);
         }
         if (l.swizzle != 0 && bytes > l.swizzle) {
-            f_.add("K1174",
+            f_.add("K1194",
                    fmt::format("rows of {} bytes in a swizzle of {}: they must lie within its span", bytes,
                                l.swizzle),
                    &s);
         }
         if (l.pitch != bytes) {
-            f_.add("K1174",
+            f_.add("K1194",
                    fmt::format("rows of {} bytes at a distance of {}: TMA leaves no gaps", bytes, l.pitch),
                    &s);
         }
         if (l.inner_extent % l.slab != 0) {
-            f_.add("K1174", fmt::format("{} elements in boxes of {}", l.inner_extent, l.slab), &s);
+            f_.add("K1194", fmt::format("{} elements in boxes of {}", l.inner_extent, l.slab), &s);
         }
     }
 
@@ -120,7 +120,7 @@ private:
         // The pattern of a swizzle repeats after eight of its rows; plain boxes start at 128 bytes.
         const int64_t need = l.swizzle ? 8 * l.swizzle : 128;
         if (at % need != 0) {
-            f_.add("K1174",
+            f_.add("K1194",
                    fmt::format("{} lies at byte {}: with a swizzle of {} it must be a multiple of {}", what,
                                at, l.swizzle, need),
                    &s);
@@ -131,7 +131,7 @@ private:
         if (auto *l = s.as<Load>()) {
             const Tile &t = k_.tile(l->dst);
             if (t.space != Space::Shared || t.ring.empty()) {
-                f_.add("K1173", fmt::format("`{}` is loaded and is in no ring", l->dst), &s);
+                f_.add("K1193", fmt::format("`{}` is loaded and is in no ring", l->dst), &s);
             } else if (l->kind == CopyKind::Tma) {
                 box(l->from, t.shared, s);
                 aligned(t.offset, t.shared, fmt::format("`{}`", l->dst), s);
@@ -162,7 +162,7 @@ private:
             parts.push_back(
                 {fmt::format("the barriers of `{}`", r.name), r.barriers, r.barriers + 16 * r.depth});
             if (r.barriers % 8 != 0) {
-                f_.add("K1175", fmt::format("the barriers of `{}` lie at byte {}: they need a multiple of 8",
+                f_.add("K1195", fmt::format("the barriers of `{}` lie at byte {}: they need a multiple of 8",
                                             r.name, r.barriers));
             }
         }
@@ -173,20 +173,20 @@ private:
         std::sort(parts.begin(), parts.end(), [](const Part &a, const Part &b) { return a.from < b.from; });
         for (size_t i = 0; i + 1 < parts.size(); i++) {
             if (parts[i].to > parts[i + 1].from) {
-                f_.add("K1175",
+                f_.add("K1195",
                        fmt::format("{} ends at byte {} of shared memory, {} begins at {}", parts[i].name,
                                    parts[i].to, parts[i + 1].name, parts[i + 1].from));
             }
         }
         for (const Part &p : parts) {
             if (p.to > k_.shared_bytes || p.from < 0) {
-                f_.add("K1175",
+                f_.add("K1195",
                        fmt::format("{} lies at bytes {} to {} of shared memory, the kernel asks for {}",
                                    p.name, p.from, p.to, k_.shared_bytes));
             }
         }
         if (limits_.shared_bytes > 0 && k_.shared_bytes > limits_.shared_bytes) {
-            f_.add("K1175",
+            f_.add("K1195",
                    fmt::format("{} bytes of shared memory, the device has {}", k_.shared_bytes,
                                limits_.shared_bytes),
                    nullptr, {"take fewer `stages` or a smaller tile"});
@@ -262,7 +262,7 @@ private:
 
     void threads() {
         if (k_.threads % 128 != 0 || (limits_.threads > 0 && k_.threads > limits_.threads)) {
-            f_.add("K1176", fmt::format("{} threads: whole warpgroups of 128, at most {}", k_.threads,
+            f_.add("K1196", fmt::format("{} threads: whole warpgroups of 128, at most {}", k_.threads,
                                         limits_.threads));
         }
         if (k_.threads == 0) {
@@ -278,7 +278,7 @@ private:
             const int has = std::min(255, r->registers ? r->registers : even), live = live_registers(r->body);
             if (live > has) {
                 f_.add(
-                    "K1176",
+                    "K1196",
                     fmt::format("the tiles of role `{}` take {} registers of each thread at once, it has {}",
                                 r->name, live, has),
                     nullptr, {"take a smaller tile, or more warpgroups for it"});
@@ -299,17 +299,17 @@ private:
             any = true;
             for (int wg = r->first_warpgroup; wg < r->first_warpgroup + r->warpgroups; wg++) {
                 if (128 * (wg + 1) > k_.threads) {
-                    f_.add("K1177", fmt::format("role `{}` takes warpgroup {}, the block has {}", r->name, wg,
+                    f_.add("K1197", fmt::format("role `{}` takes warpgroup {}, the block has {}", r->name, wg,
                                                 k_.threads / 128));
                 }
                 if (!taken.emplace(wg, r->name).second) {
-                    f_.add("K1177",
+                    f_.add("K1197",
                            fmt::format("warpgroup {} has two roles, `{}` and `{}`", wg, taken[wg], r->name));
                 }
             }
             // PTX ISA, "setmaxnreg".
             if (r->registers && (r->registers % 8 != 0 || r->registers < 24 || r->registers > 256)) {
-                f_.add("K1177", fmt::format("role `{}` asks for {} registers: a multiple of 8 from 24 to 256",
+                f_.add("K1197", fmt::format("role `{}` asks for {} registers: a multiple of 8 from 24 to 256",
                                             r->name, r->registers));
             }
             all &= r->registers != 0;
@@ -323,7 +323,7 @@ private:
                     if (empties[rel->ring].insert(r->name).second && k_.ring(rel->ring) &&
                         !k_.plan.ping_pong && k_.ring(rel->ring)->consumers != r->warpgroups) {
                         f_.add(
-                            "K1177",
+                            "K1197",
                             fmt::format("{} warpgroups of role `{}` give back slots of `{}`, which counts {}",
                                         r->warpgroups, r->name, rel->ring, k_.ring(rel->ring)->consumers));
                     }
@@ -334,16 +334,25 @@ private:
             return;
         }
         if (all && limits_.registers_unit > 0 && registers > limits_.registers_unit) {
-            f_.add("K1177",
+            f_.add("K1197",
                    fmt::format("the roles ask for {} registers, a multiprocessor has {}", registers,
                                limits_.registers_unit),
                    nullptr, {"state fewer in registers(…)"});
         }
+        std::set<std::string> used;
+        walk(k_.body, [&](const Stmt &s) {
+            if (auto *w = s.as<Wait>()) {
+                used.insert(w->ring);
+            }
+        });
         for (const Ring &r : k_.rings) {
+            if (!used.count(r.name) && fills[r.name].empty()) {
+                continue; // all threads copy, between barriers
+            }
             for (const auto &[what, who] :
                  {std::pair{"fills", fills[r.name]}, {"empties", empties[r.name]}}) {
                 if (who.size() != 1) {
-                    f_.add("K1177", fmt::format("{} role {} ring `{}`", who.empty() ? "no" : "more than one",
+                    f_.add("K1197", fmt::format("{} role {} ring `{}`", who.empty() ? "no" : "more than one",
                                                 what, r.name));
                 }
             }

@@ -22,8 +22,8 @@ private:
     const Kernel &k_;
 };
 
-void verify_values(const Kernel &k, Faults &f);                              ///< K1170, K1171, K1178
-void verify_layouts(const Kernel &k, Faults &f);                             ///< K1172, K1179
-void verify_machine(const Kernel &k, const DeviceLimits &limits, Faults &f); ///< K1173 … K1177
+void verify_values(const Kernel &k, Faults &f);                              ///< K1190, K1191, K1198
+void verify_layouts(const Kernel &k, Faults &f);                             ///< K1192, K1199
+void verify_machine(const Kernel &k, const DeviceLimits &limits, Faults &f); ///< K1193 … K1197
 
 } // namespace kiln::tile
