@@ -124,6 +124,31 @@ void publish(const fs::path &from, const fs::path &to, const std::string &name) 
     }
 }
 
+/// Tile kernels need more of a call than the contract asks: a target whose only variants have such conditions gets one
+/// of loops after them.
+std::vector<VariantRequest> fallbacks(const LibraryParts &parts) {
+    std::vector<VariantRequest> out;
+    auto serves = [](const VariantRequest &v, const Target &target) {
+        return v.conditions.empty() && v.target == target;
+    };
+    for (const CompiledVariant &v : parts.variants) {
+        const Target &target = v.request.target;
+        bool served = v.reply.conditions.empty();
+        for (const CompiledVariant &other : parts.variants) {
+            served |= serves(other.request, target);
+        }
+        for (const VariantRequest &other : out) {
+            served |= serves(other, target);
+        }
+        if (!served) {
+            VariantRequest loops;
+            loops.target = target;
+            out.push_back(loops);
+        }
+    }
+    return out;
+}
+
 void build(const BuildRequest &request, const std::string &name, BuildResult &result) {
     check_c_name(name);
     if (request.variants.empty()) {
@@ -148,13 +173,23 @@ void build(const BuildRequest &request, const std::string &name, BuildResult &re
     parts.name = name;
     parts.generator = request.generator;
     parts.folder = work->path();
-    for (size_t i = 0; i < request.variants.size(); i++) {
-        std::string symbol = fmt::format("{}__v{}", name, i);
+    auto add = [&](VariantRequest variant) {
+        std::string symbol = fmt::format("{}__v{}", name, parts.variants.size());
         fs::path object = work->path() / (symbol + ".o");
-        CompileReply reply = compile(request, request.variants[i], symbol, object);
+        CompileReply reply = compile(request, variant, symbol, object);
         result.diagnostics.insert(result.diagnostics.end(), reply.diagnostics.begin(),
                                   reply.diagnostics.end());
-        parts.variants.push_back({request.variants[i], std::move(reply), object});
+        variant.conditions.insert(variant.conditions.end(), reply.conditions.begin(), reply.conditions.end());
+        parts.variants.push_back({std::move(variant), std::move(reply), object});
+    };
+    for (const VariantRequest &variant : request.variants) {
+        add(variant);
+    }
+    if (has_errors(result.diagnostics)) {
+        return;
+    }
+    for (const VariantRequest &fallback : fallbacks(parts)) {
+        add(fallback);
     }
     if (has_errors(result.diagnostics)) {
         return;

@@ -65,7 +65,9 @@ struct BuildResult {
     double seconds = 0;
 };
 
-/// Builds NAME.a, NAME.h and NAME.json. Never throws for a user's fault: see diagnostics. All three appear together
+/// Builds NAME.a, NAME.h and NAME.json. A variant with tile kernels runs calls that begin at 0 and are aligned as TMA
+/// needs; where no variant without conditions was asked for on its target, one of the default schedule is added for all
+/// other calls. Never throws for a user's fault: see diagnostics. All three appear together
 /// or not at all, and the same request gives the same bytes. Faults beside those of generators and schedules:
 /// K0701 the build crashed, K0702 took too long, K0703 took too much memory, K0704 a tool that it needs is missing,
 /// K0705 the folder cannot be written, K0706 the C compiler or binutils failed, K0707 no C name, K0708 no variants,

@@ -6,24 +6,71 @@ namespace kiln {
 
 namespace {
 
-constexpr std::array condition_names = {"extent_at_least",    "extent_at_most", "extent_multiple_of",
-                                        "stride_multiple_of", "aligned_to",     "stride_is",
-                                        "device_aligned_to"};
+constexpr std::array condition_names = {
+    "extent_at_least", "extent_at_most", "extent_multiple_of", "stride_multiple_of", "aligned_to",
+    "stride_is",       "min_is",         "device_aligned_to"};
 
-nlohmann::json to_json(const VariantRequest &v) {
+nlohmann::json to_json(const std::vector<VariantCondition> &list) {
     nlohmann::json conditions = nlohmann::json::array();
-    for (const VariantCondition &c : v.conditions) {
+    for (const VariantCondition &c : list) {
         conditions.push_back({{"what", static_cast<int>(c.what)},
                               {"argument", c.argument},
                               {"dimension", c.dimension},
                               {"value", c.value}});
     }
+    return conditions;
+}
+
+std::vector<VariantCondition> conditions_from_json(const nlohmann::json &j) {
+    std::vector<VariantCondition> out;
+    for (const nlohmann::json &c : j) {
+        out.push_back({static_cast<VariantCondition::What>(c.at("what").get<int>()), c.at("argument"),
+                       c.at("dimension"), c.at("value")});
+    }
+    return out;
+}
+
+nlohmann::json to_json(const CompiledTile &t) {
+    return {{"func", t.func},
+            {"symbol", t.symbol},
+            {"function", t.function},
+            {"registers", t.registers},
+            {"spill_bytes", t.spill_bytes},
+            {"shared_bytes", t.shared_bytes},
+            {"threads", t.threads},
+            {"cluster", t.cluster},
+            {"persistent", t.persistent},
+            {"launch_ahead", t.launch_ahead},
+            {"text", t.text},
+            {"passes", t.passes},
+            {"remarks", t.remarks}};
+}
+
+CompiledTile tile_from_json(const nlohmann::json &j) {
+    CompiledTile t;
+    t.func = j.at("func");
+    t.symbol = j.at("symbol");
+    t.function = j.at("function");
+    t.registers = j.at("registers");
+    t.spill_bytes = j.at("spill_bytes");
+    t.shared_bytes = j.at("shared_bytes");
+    t.threads = j.at("threads");
+    t.cluster = j.at("cluster");
+    t.persistent = j.at("persistent");
+    t.launch_ahead = j.at("launch_ahead");
+    t.text = j.at("text");
+    t.passes = j.at("passes");
+    t.remarks = j.at("remarks");
+    return t;
+}
+
+nlohmann::json to_json(const VariantRequest &v) {
     return {{"target", v.target.str()},
             {"schedule_file", v.schedule_file},
             {"schedule_text", v.schedule_text},
             {"schedule_name", v.schedule_name},
             {"knobs", v.knobs},
-            {"conditions", conditions}};
+            {"conditions", to_json(v.conditions)}};
 }
 
 VariantRequest variant_from_json(const nlohmann::json &j) {
@@ -33,10 +80,7 @@ VariantRequest variant_from_json(const nlohmann::json &j) {
     v.schedule_text = j.at("schedule_text");
     v.schedule_name = j.at("schedule_name");
     v.knobs = j.at("knobs");
-    for (const nlohmann::json &c : j.at("conditions")) {
-        v.conditions.push_back({static_cast<VariantCondition::What>(c.at("what").get<int>()),
-                                c.at("argument"), c.at("dimension"), c.at("value")});
-    }
+    v.conditions = conditions_from_json(j.at("conditions"));
     return v;
 }
 
@@ -125,17 +169,24 @@ CompileJob compile_job_from_json(const nlohmann::json &j) {
 }
 
 nlohmann::json to_json(const CompileReply &reply) {
-    nlohmann::json diagnostics = nlohmann::json::array(), arguments = nlohmann::json::array();
+    nlohmann::json diagnostics = nlohmann::json::array(), arguments = nlohmann::json::array(),
+                   tiles = nlohmann::json::array();
     for (const Diagnostic &d : reply.diagnostics) {
         diagnostics.push_back(to_json(d));
     }
     for (const CompiledArgument &a : reply.arguments) {
         arguments.push_back(to_json(a));
     }
+    for (const CompiledTile &t : reply.tiles) {
+        tiles.push_back(to_json(t));
+    }
     return {{"diagnostics", diagnostics},
             {"arguments", arguments},
             {"schedule_name", reply.schedule_name},
             {"schedule_text", reply.schedule_text},
+            {"tiles", tiles},
+            {"tile_shim", reply.tile_shim},
+            {"conditions", to_json(reply.conditions)},
             {"halide_target", reply.halide_target},
             {"cpu_features", reply.cpu_features},
             {"params", reply.params},
@@ -151,6 +202,11 @@ CompileReply compile_reply_from_json(const nlohmann::json &j) {
     for (const nlohmann::json &a : j.at("arguments")) {
         reply.arguments.push_back(argument_from_json(a));
     }
+    for (const nlohmann::json &t : j.at("tiles")) {
+        reply.tiles.push_back(tile_from_json(t));
+    }
+    reply.tile_shim = j.at("tile_shim");
+    reply.conditions = conditions_from_json(j.at("conditions"));
     reply.schedule_name = j.at("schedule_name");
     reply.schedule_text = j.at("schedule_text");
     reply.halide_target = j.at("halide_target");

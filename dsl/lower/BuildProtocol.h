@@ -45,6 +45,18 @@ struct CompiledArgument {
     bool operator==(const CompiledArgument &) const = default;
 };
 
+/// A tile kernel of a variant, as compiled.
+struct CompiledTile {
+    std::string func;     ///< that it computes
+    std::string symbol;   ///< SYMBOL.cubin lies beside the object
+    std::string function; ///< in the image
+    int registers = 0, spill_bytes = 0, shared_bytes = 0, threads = 0, cluster = 1;
+    bool persistent = false, launch_ahead = false;
+    std::string text;   ///< CUDA C++
+    std::string passes; ///< what each pass did
+    std::vector<std::string> remarks;
+};
+
 struct CompileReply {
     std::vector<Diagnostic> diagnostics; ///< with an error: nothing else counts
     std::vector<CompiledArgument> arguments;
@@ -54,6 +66,9 @@ struct CompileReply {
     std::map<std::string, std::string> params; ///< all of the generator's, with their values
     /// For intermediate values, where every call takes the same; NAME_workspace tells the others.
     std::optional<int64_t> host_bytes, device_bytes;
+    std::vector<CompiledTile> tiles;
+    std::string tile_shim;                    ///< C of their stages; defines SYMBOL_tiles
+    std::vector<VariantCondition> conditions; ///< that the tiles add to the variant's
 };
 
 nlohmann::json to_json(const CompileJob &job);

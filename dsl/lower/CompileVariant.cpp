@@ -7,7 +7,10 @@
 #include "dsl/lower/HostFloat16.h"
 #include "dsl/lower/Legalize.h"
 #include "dsl/lower/ScheduleVariant.h"
+#include "dsl/lower/TileShim.h"
 #include "dsl/lower/Workspace.h"
+
+#include "dsl/support/Files.h"
 
 #include <Halide.h>
 #include <fmt/format.h>
@@ -107,6 +110,7 @@ void promise(const std::vector<VariantCondition> &conditions, LegalizedPipeline 
                 case VariantCondition::What::ExtentAtLeast:
                 case VariantCondition::What::ExtentAtMost:
                 case VariantCondition::What::StrideIs:
+                case VariantCondition::What::MinIs:
                 case VariantCondition::What::DeviceAlignedTo:
                     break; // These choose the variant; Halide has no use for them.
                 }
@@ -125,25 +129,53 @@ std::vector<uint64_t> feature_bits(const Halide::Target &target) {
     return bits;
 }
 
-/// The generator's pipeline, fresh, made for the target.
-LegalizedPipeline build_pipeline(const CompileJob &job, const Halide::Target &target,
-                                 std::unique_ptr<AbstractGenerator> &generator) {
+/// The pipeline as the generator makes it for the target.
+PipelineSource build_pipeline(const CompileJob &job, const Halide::Target &target,
+                              std::unique_ptr<AbstractGenerator> &generator) {
     generator = create_generator(job.generator, job.params, target);
     generator->build_pipeline();
-    std::vector<Halide::Func> outputs;
-    std::vector<Halide::Parameter> inputs;
+    PipelineSource source;
     for (const AbstractGenerator::ArgInfo &info : generator->arginfos()) {
         if (info.dir == ArgInfoDirection::Input) {
             for (const Halide::Parameter &p : generator->input_parameter(info.name)) {
-                inputs.push_back(p);
+                source.inputs.push_back(p);
             }
         } else {
             for (const Halide::Func &f : generator->output_func(info.name)) {
-                outputs.push_back(f);
+                source.outputs.push_back(f);
             }
         }
     }
-    return legalize(outputs, inputs, target);
+    return source;
+}
+
+CompiledTile describe(const TileStage &stage) {
+    CompiledTile t;
+    t.func = stage.func;
+    t.symbol = stage.symbol;
+    t.function = stage.kernel.name;
+    t.registers = stage.compiled.registers;
+    t.spill_bytes = stage.compiled.spill_bytes;
+    t.shared_bytes = stage.kernel.shared_bytes;
+    t.threads = stage.kernel.threads;
+    t.cluster = stage.kernel.cluster;
+    t.persistent = stage.kernel.persistent;
+    t.launch_ahead = stage.kernel.launch_ahead;
+    t.text = stage.kernel.text;
+    t.passes = stage.passes;
+    t.remarks = stage.remarks;
+    return t;
+}
+
+/// What the library takes of the stages: images beside the object, C text in the reply.
+void reply_with(const std::vector<TileStage> &stages, const CompileJob &job, CompileReply &reply) {
+    for (const TileStage &stage : stages) {
+        write_file_atomic(job.object.parent_path() / (stage.symbol + ".cubin"), stage.compiled.cubin);
+        reply.tiles.push_back(describe(stage));
+    }
+    if (!stages.empty()) {
+        reply.tile_shim = tile_shim_text(stages, job.symbol + "_tiles");
+    }
 }
 
 /// Halide throws what is not std::exception, and says whose fault it is by the type.
@@ -188,7 +220,8 @@ CompileReply compile_variant(const CompileJob &job) {
             reply.cpu_features = feature_bits(target);
         }
         std::unique_ptr<AbstractGenerator> generator;
-        LegalizedPipeline pipeline = build_pipeline(job, target, generator);
+        PipelineSource source = build_pipeline(job, target, generator);
+        LegalizedPipeline pipeline = legalize(source.outputs, source.inputs, target);
         std::unique_ptr<AbstractGenerator> defaults = create_generator(job.generator, {}, target);
         defaults->arginfos();
         for (const ParamInfo &p : generator_params(*defaults)) {
@@ -203,18 +236,22 @@ CompileReply compile_variant(const CompileJob &job) {
         }
         // After the contract has been read: what a variant relies on beyond it is its own affair.
         promise(job.variant.conditions, pipeline);
-        ScheduledVariant scheduled = schedule_variant(job, pipeline, [&] {
-            std::unique_ptr<AbstractGenerator> again;
-            LegalizedPipeline fresh = build_pipeline(job, target, again);
-            promise(job.variant.conditions, fresh);
-            return fresh.outputs;
-        });
+        ScheduledVariant scheduled = schedule_variant(
+            job, source, pipeline, [&](const std::map<std::string, StageReplacement> &stages) {
+                LegalizeOptions options;
+                options.replace = stages;
+                LegalizedPipeline fresh = legalize(source.outputs, source.inputs, target, options);
+                promise(job.variant.conditions, fresh);
+                return fresh;
+            });
         reply.diagnostics = scheduled.diagnostics;
         reply.schedule_name = scheduled.name;
         reply.schedule_text = scheduled.text;
         if (has_errors(reply.diagnostics)) {
             return reply;
         }
+        reply_with(scheduled.tiles, job, reply);
+        reply.conditions = stage_conditions(scheduled.tiles, pipeline);
         try {
             Halide::Pipeline whole(pipeline.outputs);
             if (target.has_feature(Halide::Target::OpenCL)) {

@@ -101,9 +101,14 @@ size_t index_of(const std::vector<CompiledArgument> &arguments, const std::strin
     return arguments.size();
 }
 
-constexpr const char *condition_enumerators[] = {
-    "KILN_EXTENT_AT_LEAST", "KILN_EXTENT_AT_MOST", "KILN_EXTENT_MULTIPLE_OF", "KILN_STRIDE_MULTIPLE_OF",
-    "KILN_ALIGNED_TO",      "KILN_STRIDE_IS",      "KILN_DEVICE_ALIGNED_TO"};
+constexpr const char *condition_enumerators[] = {"KILN_EXTENT_AT_LEAST",
+                                                 "KILN_EXTENT_AT_MOST",
+                                                 "KILN_EXTENT_MULTIPLE_OF",
+                                                 "KILN_STRIDE_MULTIPLE_OF",
+                                                 "KILN_ALIGNED_TO",
+                                                 "KILN_STRIDE_IS",
+                                                 "KILN_MIN_IS",
+                                                 "KILN_DEVICE_ALIGNED_TO"};
 
 std::string variants_table(const LibraryParts &parts) {
     std::string declarations, table = "static const kiln_entry_variant variants[] = {\n";
@@ -134,16 +139,21 @@ std::string variants_table(const LibraryParts &parts) {
             }
             declarations += "};\n";
         }
+        std::string tiles = "0";
+        if (!v.reply.tiles.empty()) {
+            tiles = symbol + "_tiles";
+            declarations += fmt::format("extern const struct kiln_tile_kernel *const {}[];\n", tiles);
+        }
         const Target &t = v.request.target;
         const char *backend = t.backend == Backend::Cpu    ? "KILN_CPU"
                               : t.backend == Backend::Cuda ? "KILN_CUDA"
                                                            : "KILN_OPENCL";
         bool exact = t.backend == Backend::Cuda && !t.feature.empty() && t.feature.back() == 'a';
-        table +=
-            fmt::format("    {{{}, {}, {}, {}, {}, {}, {}, {}, {}_argv, {}_metadata, {}_workspace_argv}},\n",
-                        c_string(t.str()), c_string(v.reply.schedule_name), backend, exact ? 1 : 0,
-                        t.backend == Backend::Cuda ? t.level() : 0, features, v.request.conditions.size(),
-                        conditions, symbol, symbol, symbol);
+        table += fmt::format(
+            "    {{{}, {}, {}, {}, {}, {}, {}, {}, {}_argv, {}_metadata, {}_workspace_argv, {}, {}}},\n",
+            c_string(t.str()), c_string(v.reply.schedule_name), backend, exact ? 1 : 0,
+            t.backend == Backend::Cuda ? t.level() : 0, features, v.request.conditions.size(), conditions,
+            symbol, symbol, symbol, v.reply.tiles.size(), tiles);
     }
     return declarations + table + "};\n";
 }

@@ -55,7 +55,7 @@ protected:
         if (it == options_.replace.end()) {
             return false;
         }
-        std::vector<ExternFuncArgument> arguments = {user_context_value()};
+        std::vector<ExternFuncArgument> arguments = {user_context_};
         for (ExternFuncArgument a : it->second.arguments) {
             if (a.is_func()) {
                 a.func = rebuild(Function(a.func)).get_contents();
@@ -82,6 +82,7 @@ protected:
 
 private:
     const LegalizeOptions &options_;
+    Expr user_context_ = user_context_value(); // Halide takes two of them for two parameters of one name
 };
 
 LegalizedArgument input_argument(const Parameter &before, const Parameter &now) {

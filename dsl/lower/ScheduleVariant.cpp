@@ -52,8 +52,8 @@ const Schedule &choose(const CompileJob &job, const std::vector<Schedule> &sched
 
 } // namespace
 
-ScheduledVariant schedule_variant(const CompileJob &job, LegalizedPipeline &pipeline,
-                                  std::function<std::vector<Halide::Func>()> rebuild) {
+ScheduledVariant schedule_variant(const CompileJob &job, const PipelineSource &source,
+                                  LegalizedPipeline &pipeline, LegalizeAgain again) {
     ScheduledVariant out;
     const Target &target = job.variant.target;
     PipelineInfo info = describe_pipeline(pipeline.outputs, job.generator);
@@ -69,8 +69,9 @@ ScheduledVariant schedule_variant(const CompileJob &job, LegalizedPipeline &pipe
         chosen = choose(job, parsed.schedules);
     }
     CanonicalResult canonical = canonicalize(chosen, job.variant.knobs);
-    std::vector<Diagnostic> faults =
-        check_schedule(canonical.schedule, info, target, limits_of(target), canonical.damaged);
+    ScheduleAnalysis analysis =
+        analyse_schedule(canonical.schedule, info, target, limits_of(target), canonical.damaged);
+    const std::vector<Diagnostic> &faults = analysis.diagnostics;
     out.diagnostics.insert(out.diagnostics.end(), canonical.diagnostics.begin(), canonical.diagnostics.end());
     out.diagnostics.insert(out.diagnostics.end(), faults.begin(), faults.end());
     out.name = canonical.schedule.name;
@@ -78,9 +79,29 @@ ScheduledVariant schedule_variant(const CompileJob &job, LegalizedPipeline &pipe
         return out;
     }
     out.text = print_text(canonical.schedule);
+    Schedule loops = canonical.schedule;
+    std::map<std::string, StageReplacement> stages;
+    std::vector<TileGroup> groups = tile_groups(analysis.nest);
+    if (!groups.empty()) {
+        for (size_t i = 0; i < groups.size(); i++) {
+            out.tiles.push_back(
+                make_tile_stage(groups[i], source, target, fmt::format("{}_tile{}", job.symbol, i)));
+        }
+        stages = stage_replacements(out.tiles, source);
+        pipeline = again(stages);
+        place_stages(out.tiles, pipeline);
+        loops = without_stages(loops, groups, pipeline);
+    }
     FuncMap funcs = pipeline.funcs;
-    apply_schedule(canonical.schedule, funcs, target);
-    out.find_faults = [=, schedule = canonical.schedule] { return halide_faults(rebuild, schedule, target); };
+    apply_schedule(loops, funcs, target);
+    out.find_faults = [=, tiles = out.tiles] {
+        auto rebuild = [=] {
+            LegalizedPipeline fresh = again(stages);
+            place_stages(tiles, fresh);
+            return fresh.outputs;
+        };
+        return halide_faults(rebuild, loops, target);
+    };
     return out;
 }
 

@@ -5,6 +5,7 @@
 
 #include "dsl/lower/BuildProtocol.h"
 #include "dsl/lower/Legalize.h"
+#include "dsl/lower/TileKernels.h"
 
 #include <functional>
 
@@ -14,13 +15,18 @@ struct ScheduledVariant {
     std::vector<Diagnostic> diagnostics; ///< with an error nothing was applied
     std::string name;
     std::string text; ///< canonical
+    std::vector<TileStage> tiles;
     /// Which directives Halide objects to, once it has refused the whole.
     std::function<std::vector<Diagnostic>()> find_faults;
 };
 
-/// Applies job.variant's schedule, or the default one where it has none, to pipeline.funcs. `rebuild` makes the
-/// same pipeline afresh, unscheduled. K0711 where the text has no schedule for this generator and target.
-ScheduledVariant schedule_variant(const CompileJob &job, LegalizedPipeline &pipeline,
-                                  std::function<std::vector<Halide::Func>()> rebuild);
+/// `source` legalized afresh, unscheduled, with stages in the place of Funcs.
+using LegalizeAgain = std::function<LegalizedPipeline(const std::map<std::string, StageReplacement> &)>;
+
+/// Applies job.variant's schedule, or the default one where it has none, to pipeline.funcs, which `again` makes too.
+/// With tile kernels the pipeline is made again with stages in it. K0711 where the text has no schedule for this
+/// generator and target.
+ScheduledVariant schedule_variant(const CompileJob &job, const PipelineSource &source,
+                                  LegalizedPipeline &pipeline, LegalizeAgain again);
 
 } // namespace kiln

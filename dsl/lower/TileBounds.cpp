@@ -87,11 +87,15 @@ private:
 
     Expr value(const std::string &name, const Expr &e) {
         Expr plain = simplify(substitute_in_all_lets(PlainNames().mutate(e)));
-        if (is_const(plain)) {
+        if (is_const(plain) || plain.as<Variable>()) {
             return plain;
         }
-        out_.values.emplace_back(name, plain);
-        return named(name);
+        std::string fresh = name; // a buffer and the Func that Halide makes of it have one name
+        while (!names_.insert(fresh).second) {
+            fresh += "_";
+        }
+        out_.values.emplace_back(fresh, plain);
+        return named(fresh);
     }
 
     void read(const std::string &view, const std::vector<TileRange> &box) {
@@ -172,6 +176,7 @@ private:
     const std::set<std::string> &outside_;
     const std::string &kernel_;
     std::map<std::string, std::vector<TileRange>> needs_; ///< of Funcs and buffers, by Halide's names
+    std::set<std::string> names_;
     TileBounds out_;
 };
 

@@ -5,7 +5,7 @@
 #include "dsl/lower/TileShim.h"
 #include "dsl/tile/build/Build.h"
 #include "dsl/tile/build/ReadPlan.h"
-#include "dsl/tile/passes/Runner.h"
+#include "dsl/tile/passes/Passes.h"
 
 #include <fmt/format.h>
 
@@ -86,9 +86,9 @@ public:
     TileStage run() {
         refuse_readers();
         tile::Kernel k = tile::build_kernel(plan_, outputs_);
-        std::vector<tile::PassRun> log;
-        k = tile::run_passes(std::move(k), limits_of(target_), &log);
-        s_.passes = tile::explain_passes(log);
+        for (const tile::Pass &pass : tile::passes()) {
+            pass.run(k, limits_of(target_));
+        }
         s_.remarks = k.remarks;
         s_.kernel = tile::emit_cuda(k);
         compile();

@@ -170,13 +170,36 @@ nlohmann::json bytes(const std::optional<int64_t> &constant) {
     return constant ? nlohmann::json(*constant) : nlohmann::json();
 }
 
-nlohmann::json variant_json(const CompiledVariant &v, const std::string &object_hash) {
+void compile_c(const LibraryParts &parts, const fs::path &source, const fs::path &object) {
+    std::vector<std::string> cc = c_compiler();
+    for (const char *option : {"-std=c11", "-O2", "-fPIC", "-g0", "-w", "-c"}) {
+        cc.push_back(option);
+    }
+    cc.insert(cc.end(), {"-I", runtime_headers().string(), source.string(), "-o", object.string()});
+    run_tool(cc, parts.folder);
+}
+
+nlohmann::json variant_json(const CompiledVariant &v, const fs::path &folder,
+                            const std::string &object_hash) {
     nlohmann::json conditions = nlohmann::json::array();
     for (const VariantCondition &c : v.request.conditions) {
         conditions.push_back({{"what", condition_name(c.what)},
                               {"argument", c.argument},
                               {"dimension", c.dimension},
                               {"value", c.value}});
+    }
+    nlohmann::json tiles = nlohmann::json::array();
+    for (const CompiledTile &t : v.reply.tiles) {
+        tiles.push_back({{"func", t.func},
+                         {"registers", t.registers},
+                         {"spill_bytes", t.spill_bytes},
+                         {"shared_bytes", t.shared_bytes},
+                         {"threads", t.threads},
+                         {"cluster", t.cluster},
+                         {"persistent", t.persistent},
+                         {"launch_ahead", t.launch_ahead},
+                         {"remarks", t.remarks},
+                         {"image_sha256", sha256(read_bytes(folder / (t.symbol + ".cubin")))}});
     }
     return {{"target", v.request.target.str()},
             {"halide_target", v.reply.halide_target},
@@ -186,7 +209,20 @@ nlohmann::json variant_json(const CompiledVariant &v, const std::string &object_
             {"conditions", conditions},
             {"workspace",
              {{"host_bytes", bytes(v.reply.host_bytes)}, {"device_bytes", bytes(v.reply.device_bytes)}}},
+            {"tile_kernels", tiles},
             {"object_sha256", object_hash}};
+}
+
+/// The stages of a variant's tile kernels, compiled.
+fs::path compile_tiles(const LibraryParts &parts, const CompiledVariant &v) {
+    fs::path source = v.object.stem().string() + "_tiles.c", object = v.object.stem().string() + "_tiles.o";
+    write_file_atomic(parts.folder / source, v.reply.tile_shim);
+    compile_c(parts, source, object);
+    fs::remove(parts.folder / source);
+    for (const CompiledTile &t : v.reply.tiles) {
+        fs::remove(parts.folder / (t.symbol + ".cubin"));
+    }
+    return object;
 }
 
 } // namespace
@@ -252,7 +288,7 @@ std::string write_library(const LibraryParts &parts) {
     json["versions"] = {{"kiln", KILN_VERSION}, {"halide", "21.0.0"}, {"abi", 1}};
     json["variants"] = nlohmann::json::array();
     for (const CompiledVariant &v : parts.variants) {
-        json["variants"].push_back(variant_json(v, sha256(read_bytes(v.object))));
+        json["variants"].push_back(variant_json(v, parts.folder, sha256(read_bytes(v.object))));
     }
     std::string key = sha256(json.dump());
     json["key"] = key;
@@ -265,17 +301,16 @@ std::string write_library(const LibraryParts &parts) {
     write_file_atomic(parts.folder / (parts.name + ".h"), header_text(parts));
     write_file_atomic(parts.folder / (parts.name + ".json"), json_text);
 
-    std::vector<std::string> cc = c_compiler();
-    for (const char *option : {"-std=c11", "-O2", "-fPIC", "-g0", "-w", "-c"}) {
-        cc.push_back(option);
-    }
-    cc.insert(cc.end(), {"-I", runtime_headers().string(), entry, "-o", entry_object});
-    run_tool(cc, parts.folder);
+    compile_c(parts, entry, entry_object);
     std::vector<std::string> ld = {"ld", "-r", "-o", whole, entry_object};
     std::vector<std::string> scraps = {entry, entry_object, whole};
     for (const CompiledVariant &v : parts.variants) {
         ld.push_back(v.object.filename().string());
         scraps.push_back(ld.back());
+        if (!v.reply.tiles.empty()) {
+            ld.push_back(compile_tiles(parts, v).string());
+            scraps.push_back(ld.back());
+        }
     }
     run_tool(ld, parts.folder);
     std::vector<std::string> objcopy = {"objcopy"};

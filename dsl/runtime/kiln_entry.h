@@ -39,7 +39,8 @@ enum {
     KILN_STRIDE_MULTIPLE_OF = 3,
     KILN_ALIGNED_TO = 4, /**< host or device address, in bytes */
     KILN_STRIDE_IS = 5,
-    KILN_DEVICE_ALIGNED_TO = 6 /**< device address, in bytes, where there is one yet: new memory is aligned */
+    KILN_MIN_IS = 6,
+    KILN_DEVICE_ALIGNED_TO = 7 /**< device address, in bytes, where there is one yet: new memory is aligned */
 };
 typedef struct kiln_entry_condition {
     uint8_t what, argument, dimension;
