@@ -86,7 +86,8 @@ std::string ElementC::variable(const Variable *v) {
             return p_.value(v->name);
         }
     }
-    return p_.id("i_", v->name);
+    // A loop, or else a scalar of the pipeline.
+    return p_.is_loop(v->name) ? p_.id("i_", v->name) : p_.value("s_" + v->name, v);
 }
 
 std::string ElementC::inside(const std::string &view, const std::vector<Expr> &index, size_t from) {

@@ -20,7 +20,7 @@ struct KernelParam {
     enum class Kind {
         TensorMap, ///< 128 bytes, `__grid_constant__`
         Pointer,   ///< address of the view's element at its minimum
-        Value,     ///< int: `value`, over `x.extent.0` and `x.stride.1`
+        Value, ///< int: `value`, over `x.extent.0` and `x.stride.1`; or a scalar of the pipeline, of its own type
         /// unsigned 64-bit: (2^64 - 1) / v + 1 for v = max(value, 1), modulo 2^64, so that the kernel divides by v with
         /// two multiplications
         Reciprocal,

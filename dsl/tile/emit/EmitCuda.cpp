@@ -311,7 +311,7 @@ std::string CudaPrinter::signature(const std::string &name) const {
                         steady ? "__restrict__ " : "", const_cast<CudaPrinter *>(this)->id("p_", p.view)));
     }
     for (const KernelParam &p : values_) {
-        add("int " + p.view);
+        add(fmt::format("{} {}", storage(p.value.type()), p.view));
     }
     for (const KernelParam &p : reciprocals_) {
         add("u64 " + p.view);

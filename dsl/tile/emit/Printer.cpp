@@ -118,6 +118,16 @@ std::string Printer::pointer(const std::string &view) {
     return id("p_", view);
 }
 
+bool Printer::is_loop(const std::string &variable) const {
+    bool found =
+        std::any_of(k_.grid.begin(), k_.grid.end(), [&](const GridLoop &g) { return g.name == variable; });
+    walk(k_.body, [&](const Stmt &s) {
+        const For *f = s.as<For>();
+        found |= f && f->var == variable;
+    });
+    return found;
+}
+
 std::string Printer::value(const std::string &variable) {
     return value(variable, Variable::make(Halide::Int(32), variable));
 }

@@ -64,6 +64,8 @@ protected:
     std::vector<KernelParam> pointers_, values_, reciprocals_;
     std::map<std::string, EmittedKernel::Need> needs_;
     std::string pointer(const std::string &view);
+    /// Whether it runs over blocks or counts a loop inside the kernel.
+    bool is_loop(const std::string &variable) const;
     std::string value(const std::string &variable); ///< `x.extent.0`
     std::string value(const std::string &name, const Expr &e);
     std::string reciprocal(const std::string &name, const Expr &e);
