@@ -39,20 +39,22 @@ public:
     std::string global_pointer(const std::string &type) const override { return "(" + type + " *)"; }
 
     /// Wrappers made for one shape; each returns the name to call.
-    std::string wgmma(const WgmmaShape &shape);
-    std::string mma_sync(Halide::Type type); ///< m16n8k16, bf16 or f16 to f32
-    std::string tma_load(int rank, bool multicast);
-    std::string tma_store(int rank);
+    virtual std::string wgmma(const WgmmaShape &shape);
+    virtual std::string mma_sync(Halide::Type type); ///< m16n8k16, bf16 or f16 to f32
+    virtual std::string tma_load(int rank, bool multicast);
+    virtual std::string tma_store(int rank);
 
     /// Typedefs and everything used so far.
-    std::string prelude() const;
+    virtual std::string prelude() const;
     /// Of every wrapper with a fixed text: tests compile them all.
     static std::vector<std::string> names();
 
-private:
-    std::set<std::string> used_;
+protected:
     std::string text_;
     void add(const std::string &name, const std::string &text);
+
+private:
+    std::set<std::string> used_;
 };
 
 } // namespace kiln::tile
