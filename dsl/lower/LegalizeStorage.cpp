@@ -52,7 +52,7 @@ Expr float16_bits(const Expr &value) {
     Expr tiny = as_bits(as_float(a) + 0.5f) - u32(0x3f000000);
     Expr nan = u32(0x7e00) | ((a >> 13) & u32(0x3ff));
     Expr r = select(a < u32(0x38800000), tiny, normal);
-    r = select(a >= u32(0x47800000), u32(0x7c00), r);
+    r = select(a >= u32(0x47800000), make_const(a.type(), 0x7c00), r);
     r = select(a > u32(0x7f800000), nan, r);
     return converted(UInt(16), r | sign);
 }

@@ -5,6 +5,7 @@
 #include "runtime_support.h"
 #include "tests/support/fake_cuda.h"
 
+#include <cmath>
 #include <fstream>
 #include <thread>
 
@@ -317,6 +318,54 @@ TEST_F(CudaLaunch, CausalAttentionOfLongSequences) {
     EXPECT_EQ(fake->launches, 1);
     EXPECT_EQ(fake->refused, 0);
     EXPECT_EQ(fake->launch_grid[0], 4096u);
+}
+
+/// The value of float16 bits.
+double half(uint16_t h) {
+    int exponent = h >> 10 & 31, fraction = h & 1023;
+    double m = exponent == 31  ? (fraction ? NAN : INFINITY)
+               : exponent == 0 ? std::ldexp(fraction, -24)
+                               : std::ldexp(1024 + fraction, exponent - 25);
+    return h & 0x8000 ? -m : m;
+}
+
+TEST_F(Cuda, Float16InStagesOnTheHost) {
+    // Every float16, through a stage that no kernel runs: Halide's own conversion there takes NaN for infinity.
+    for (const char *loops : {"y.serial(i);", "y.vectorize(i, 8, GuardWithIf);"}) {
+        TemporaryFolder folder;
+        BuildRequest request = request_for("chain_relu", {"cuda"}, folder.path());
+        request.load = {std::string(KILN_BINARY_DIR) + "/lib/kiln_generators.so"};
+        request.params = {{"type", "float16"}};
+        request.variants[0].schedule_text =
+            std::string("schedule s {\n  op chain_relu\n  target cuda\n  ") + loops + "\n}\n";
+        LoadedLibrary lib = load(request);
+        std::vector<uint16_t> in(65536), out(65536);
+        for (size_t i = 0; i < in.size(); i++) {
+            in[i] = static_cast<uint16_t>(i);
+        }
+        const int64_t n = 65536;
+        kiln_view vx, vy;
+        kiln_view_host(&vx, KILN_FLOAT16, in.data(), 1, &n, nullptr);
+        kiln_view_host(&vy, KILN_FLOAT16, out.data(), 1, &n, nullptr);
+        // 0 times infinity is NaN, twice the largest overflows, half of a denormal rounds to even.
+        for (auto [a, b] : {std::pair(1.0f, 0.0f), std::pair(0.0f, 0.0f), std::pair(2.0f, 0.0f),
+                            std::pair(0.5f, 0.0f), std::pair(1.0f, -INFINITY)}) {
+            void *arguments[] = {&vx.buffer, &a, &b, &vy.buffer};
+            ASSERT_EQ(lib.call(nullptr, arguments), KILN_OK) << lib.last_message();
+            EXPECT_EQ(fake->launches, 0);
+            for (size_t i = 0; i < in.size(); i++) {
+                double exact = a * half(in[i]) + b, got = half(out[i]);
+                double right = std::isnan(exact) ? exact : std::max(exact, 0.0);
+                if (right < 6.2e-5) { // denormals count units of 2^-24
+                    right = std::nearbyint(std::ldexp(right, 24)) / (1 << 24);
+                } else if (right >= 65520) {
+                    right = INFINITY;
+                }
+                ASSERT_TRUE(std::isnan(right) ? std::isnan(got) : got == right)
+                    << loops << ": " << a << " * " << half(in[i]) << " + " << b << " gave " << got;
+            }
+        }
+    }
 }
 
 TEST_F(Cuda, ACropIsNotFreed) {
