@@ -9,6 +9,7 @@ Every schedule that fits a work is timed; the best of them by median is the row'
 """
 
 import argparse
+import concurrent.futures
 import datetime
 import json
 import os
@@ -47,14 +48,21 @@ def works():
     yield 4096, 4096, 4096, True, "bias_gelu"
 
 
+def params_of(transposed, epilogue, dtype=torch.bfloat16):
+    return (("epilogue", epilogue), ("transpose_w", str(transposed).lower()), ("type", str(dtype).removeprefix("torch.")))
+
+
+def name_of(m, n, k, transposed, epilogue):
+    return f"{m}x{n}x{k} {'NT' if transposed else 'NN'}" + ("" if epilogue == "none" else " " + epilogue)
+
+
 class Case:
     """One work with as many sets of buffers as are needed to get past the L2 cache."""
 
     def __init__(self, m, n, k, transposed, epilogue, dtype=torch.bfloat16):
-        self.name = f"{m}x{n}x{k} {'NT' if transposed else 'NN'}" + ("" if epilogue == "none" else " " + epilogue)
+        self.name = name_of(m, n, k, transposed, epilogue)
         self.shape, self.transposed, self.epilogue = (m, n, k), transposed, epilogue
-        self.params = {"type": str(dtype).removeprefix("torch."), "transpose_w": str(transposed).lower(),
-                       "epilogue": epilogue}
+        self.params = params_of(transposed, epilogue, dtype)
         each = 2 * (m * k + n * k + m * n)
         count = max(2, min(8, -(-(256 << 20) // each)))
         draw = lambda *shape: torch.randn(shape, device="cuda").to(dtype)  # noqa: E731
@@ -126,27 +134,32 @@ class Session:
         self.lt = cublaslt.Library()
         self.built, self.rows = {}, []
 
-    def kernel(self, case, schedule):
-        """The library of one schedule (with the loops behind it for calls that it does not fit)."""
-        name, file, knobs = schedule
-        key = (name, tuple(sorted(case.params.items())))
-        if key not in self.built:
-            folder = pathlib.Path(self.folder.name) / str(len(self.built))
-            options = ["--target", "cuda-sm_90a", "--schedule", file]
-            for knob in knobs:
-                options += ["--knob", knob]
-            options += ["--target", "cuda", "--schedule", "default"]
-            try:
-                self.built[key] = kernels.Kernel(kernels.build(self.arguments.kiln, "gemm", options, folder, case.params))
-            except kernels.KernelError as error:
-                self.built[key] = str(error)
-        return self.built[key]
+    def build(self, key):
+        """The library of one schedule (with the loops behind it for calls that it does not fit), or why there is none."""
+        (name, file, knobs), params = key
+        folder = pathlib.Path(self.folder.name) / f"{name}_{'_'.join(v for _, v in params)}"
+        options = ["--target", "cuda-sm_90a", "--schedule", file]
+        for knob in knobs:
+            options += ["--knob", knob]
+        options += ["--target", "cuda", "--schedule", "default"]
+        try:
+            return kernels.build(self.arguments.kiln, "gemm", options, folder, dict(params))
+        except (kernels.KernelError, subprocess.CalledProcessError) as error:
+            return str(error)
+
+    def prepare(self, wanted):
+        """Builds what the works need, as many at a time as there are cores."""
+        keys = sorted({(schedule, params_of(*work[3:])) for work in wanted for schedule in self.arguments.schedules})
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            for key, made in zip(keys, pool.map(self.build, keys)):
+                self.built[key] = made if isinstance(made, str) else kernels.Kernel(made)
+                if isinstance(made, str):
+                    print(f"{key[0][0]} {' '.join(v for _, v in key[1])}: {made}", file=sys.stderr)
 
     def candidates(self, case):
         for schedule in self.arguments.schedules:
-            kernel = self.kernel(case, schedule)
+            kernel = self.built[schedule, case.params]
             if isinstance(kernel, str):
-                print(f"    {schedule[0]}: {kernel.splitlines()[0]}", file=sys.stderr)
                 continue
             calls = []
             for i, (x, w, bias, y) in enumerate(case.sets):
@@ -190,8 +203,6 @@ class Session:
 
     def run(self, work):
         case = Case(*work)
-        if self.arguments.only and self.arguments.only not in case.name:
-            return
         print(case.name, file=sys.stderr, flush=True)
         found = list(self.candidates(case))
         if not found:
@@ -206,7 +217,7 @@ class Session:
             name, _, (error, bound), choice = min(found, key=lambda f: medians[f[0]])
             ratio, low, high = timing.paired_ratio(times[name], times["cublaslt"])
             self.rows.append({
-                "work": "gemm", "shape": case.name, "type": case.params["type"], "target": "cuda-sm_90a", "regime": regime,
+                "work": "gemm", "shape": case.name, "type": dict(case.params)["type"], "target": "cuda-sm_90a", "regime": regime,
                 "schedule": name, "choice": choice, "ms": medians[name] * 1e3, "baseline": "cublaslt",
                 "baseline_ms": medians["cublaslt"] * 1e3, "ratio": ratio, "ratio_low": low, "ratio_high": high,
                 "flops": 2.0 * m * n * k, "error": error, "bound": bound, "samples": rounds,
@@ -218,7 +229,7 @@ class Session:
 def schedule_of(text):
     name, _, rest = text.partition("=")
     file, *knobs = rest.split(",")
-    return name, file, knobs
+    return name, file, tuple(knobs)
 
 
 def write(path, session):
@@ -240,11 +251,14 @@ def main():
     parser.add_argument("--schedule", dest="schedules", action="append", type=schedule_of, required=True)
     parser.add_argument("--kiln", default=str(ROOT / "build" / "bin" / "kiln"))
     parser.add_argument("--out", default=str(ROOT / "docs" / "results" / "products.json"))
-    parser.add_argument("--only", help="only works with this text in their name")
+    parser.add_argument("--only", help="only works with one of these texts in their name, by commas")
     parser.add_argument("--rounds", type=int, default=21)
     session = Session(parser.parse_args())
     failed = 0
-    for work in works():
+    only = session.arguments.only
+    wanted = [w for w in works() if not only or any(text in name_of(*w) for text in only.split(","))]
+    session.prepare(wanted)
+    for work in wanted:
         try:
             session.run(work)
         except (kernels.KernelError, cublaslt.Failure) as error:
