@@ -28,7 +28,7 @@ private:
 /// The extents that a size gives to every view. Outputs without extents are a fault of the program.
 std::vector<int64_t> wide(const std::vector<int> &extents);
 
-/// "" or the first difference and how many there are. `ulps`: the error allowed, in units of the last place of the type.
+/// "" or the first difference and how many there are. `ulps`: the error allowed, in units of the last place of the type; 0: none.
 std::string compare(const Memory &got, const Memory &wanted, double ulps = 0);
 
 } // namespace kiln::tile

@@ -265,6 +265,11 @@ private:
         }
         out.push_back(body[i]);
         if (i + 1 == body.size() || !body[i + 1].as<Copy>()) {
+            bool by_tensor_cores = false; // they read through the asynchronous proxy
+            walk(k_.body, [&](const Stmt &s) { by_tensor_cores |= s.as<Mma>() && in_flight(s); });
+            if (by_tensor_cores) {
+                put(out, ProxyFence{}, body[i].func);
+            }
             put(out, Barrier{0, threads, false}, body[i].func);
         }
     }

@@ -1,0 +1,155 @@
+// Faults planted in lowered kernels: the interpreter must find each, in some order of events.
+#include "dsl/tile/build/Build.h"
+#include "dsl/tile/interpret/Interpret.h"
+#include "dsl/tile/ir/Text.h"
+#include "dsl/tile/passes/Runner.h"
+#include "tests/correctness/tile_reference.h"
+
+#include <gtest/gtest.h>
+
+namespace kiln::tile {
+namespace {
+
+DeviceLimits hopper() {
+    return limits_of(Target::parse("cuda sm_90a"));
+}
+
+bool synchronises(const Stmt &s) {
+    return s.as<Wait>() || s.as<Expect>() || s.as<Release>() || s.as<Advance>() || s.as<Skip>() ||
+           s.as<MmaFence>() || s.as<MmaCommit>() || s.as<MmaWait>() || s.as<Barrier>() ||
+           s.as<ProxyFence>() || s.as<StoreCommit>() || s.as<StoreWait>();
+}
+
+/// The body without its n-th synchronising statement; `n` counts down.
+bool drop(Body &body, int &n, std::string &what, const Kernel &k) {
+    for (size_t i = 0; i < body.size(); i++) {
+        if (synchronises(body[i]) && n-- == 0) {
+            what = print(k, body[i]);
+            body.erase(body.begin() + static_cast<std::ptrdiff_t>(i));
+            return true;
+        }
+        bool done = false;
+        auto inside = [&](Body &b) { done = done || drop(b, n, what, k); };
+        if (auto *f = body[i].as<For>()) {
+            inside(f->body);
+        } else if (auto *r = body[i].as<Role>()) {
+            inside(r->body);
+        } else if (auto *t = body[i].as<TileLoop>()) {
+            inside(t->body);
+        } else if (auto *c = body[i].as<If>()) {
+            inside(c->body);
+            inside(c->otherwise);
+        }
+        if (done) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// What some order of events shows, or "".
+std::string finding(const Kernel &k, const Memory &inputs, const Memory &wanted) {
+    for (unsigned m = 0; m < 6; m++) {
+        Memory memory = inputs;
+        const When when = m == 0 ? When::Late : m == 1 ? When::Early : When::Random;
+        const Outcome out = interpret(k, memory, {when, when, when, m, 1});
+        if (!out.fault.empty()) {
+            return out.fault;
+        }
+        if (const std::string wrong = compare(memory, wanted, 4); !wrong.empty()) {
+            return wrong;
+        }
+    }
+    return "";
+}
+
+struct Case {
+    std::string program;
+    std::string variant = "";        ///< what is changed in its plan
+    std::vector<Extents> sizes = {}; ///< beside the program's ragged one: to reach every statement
+};
+std::ostream &operator<<(std::ostream &out, const Case &c) {
+    return out << c.program << " " << c.variant;
+}
+
+/// y = x w without a single term.
+Extents empty_sum(const char *w = "w", const char *other = nullptr) {
+    Extents e{{"x", {0, 131}}, {w, {0, 72}}, {"y", {72, 131}}};
+    if (other) {
+        e[other] = {0, 72};
+    }
+    return e;
+}
+
+class TileFault : public testing::TestWithParam<Case> {};
+
+/// Without any one wait, arrival, fence, commit or barrier the run is not clean.
+TEST_P(TileFault, MissingSynchronisationIsFound) {
+    Program p = tile_program(GetParam().program);
+    p.plan.persistent = 8; // one block takes all tiles, so that buffers and slots are used again
+    if (GetParam().variant == "ping_pong") {
+        p.plan.ping_pong = true;
+        p.plan.blocks[1].size = 64;
+    } else if (GetParam().variant == "no_producer") {
+        p.plan.producers = 0;
+    }
+    for (auto &[view, copy] : p.plan.copies) {
+        copy.stages = copy.stages ? copy.stages : 2;
+    }
+    const Kernel k = run_passes(build_kernel(p.plan, p.outputs), hopper());
+    Reference reference(p);
+    std::vector<Extents> sizes = GetParam().sizes;
+    sizes.insert(sizes.begin(), p.sizes.at(1));
+    std::vector<Memory> inputs, wanted;
+    std::set<const Stmt *> reached;
+    for (const Extents &size : sizes) {
+        inputs.push_back(reference.data(size));
+        wanted.push_back(reference.outputs(inputs.back(), size));
+        Memory memory = inputs.back();
+        const Outcome sound = interpret(k, memory, {});
+        ASSERT_EQ(sound.fault, "") << print(k);
+        ASSERT_EQ(compare(memory, wanted.back(), 4), "");
+        reached.insert(sound.reached.begin(), sound.reached.end());
+    }
+    walk(k.body, [&](const Stmt &s) {
+        EXPECT_TRUE(!synchronises(s) || reached.count(&s)) << "no size reaches `" << print(k, s) << "`";
+    });
+    int planted = 0;
+    std::string not_found;
+    for (;; planted++) {
+        Kernel bad = k;
+        int n = planted;
+        std::string what, found;
+        if (!drop(bad.body, n, what, k)) {
+            break;
+        }
+        for (size_t i = 0; i < sizes.size() && found.empty(); i++) {
+            found = finding(bad, inputs[i], wanted[i]);
+        }
+        RecordProperty(std::to_string(planted) + " " + what, found);
+        if (found.empty()) {
+            not_found += std::to_string(planted) + ": " + what + "\n";
+        }
+    }
+    EXPECT_GT(planted, 1);
+    EXPECT_EQ(not_found, "") << print(k);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Programs, TileFault,
+    testing::Values(
+        Case{"gemm_nt", "", {empty_sum()}}, Case{"gemm_nt", "ping_pong", {empty_sum()}},
+        Case{"gemm_nt", "no_producer", {empty_sum()}}, Case{"gemm_residual"}, Case{"gemm_row_max"},
+        Case{"swiglu", "", {{{"x", {0, 131}}, {"wg", {0, 72}}, {"wu", {0, 72}}, {"y", {72, 131}}}}},
+        Case{"gemm_rms"}, Case{"gemm_f32", "", {empty_sum()}}, Case{"gemm_f32", "no_producer", {empty_sum()}},
+        Case{"gemm_int8_weights"},
+        Case{"product_of_product",
+             "",
+             {{{"x", {40, 131}}, {"w1", {40, 200}}, {"w2", {72, 200}}, {"y", {72, 131}}}}},
+        Case{"attention"}),
+    [](const auto &info) {
+        return info.param.program + (info.param.variant.empty() ? "" : "_" + info.param.variant);
+    });
+
+} // namespace
+} // namespace kiln::tile
