@@ -56,6 +56,7 @@ public:
         options.form = rows ? ops::Form::Rows : ops::Form::Blocks;
         options.block = block;
         options.block_i = block_i;
+        options.with_lse = lse;
         if (scale != 0.0f) {
             options.scale = Expr(float(scale));
         }
@@ -117,9 +118,7 @@ kiln::Workload attend(const char *name, Shape s, std::map<std::string, std::stri
                      {},
                      std::move(params),
                      bench};
-    if (w.params.count("lse")) {
-        w.extents["log_sum_exp_out"] = {s.queries, s.heads, s.batch};
-    }
+    w.extents["log_sum_exp_out"] = {s.queries, s.heads, s.batch};
     return w;
 }
 
@@ -164,8 +163,9 @@ KILN_GENERATOR(
     {.summary = "softmax(scale q k^T, changed and masked) v, over q(d, i, head, batch)",
      .interface_ =
          "- `y(c, i, head, batch)`: the output; `c` along the head, `i` over queries\n"
-         "- `log_sum_exp_out(i, head, batch)`: second output with `lse`; reads `log_sum_exp`\n"
-         "- `out(c, i, head, batch)`: y in float32; inlined unless placed\n"
+         "- `out(c, i, head, batch)`: y in float32; with `lse` a Tuple with the log-sum-exp, for both "
+         "outputs\n"
+         "- `log_sum_exp_out(i, head, batch)`: second output with `lse`; reads `out`\n"
          "- `qk(j, t, i, head, batch)`: update over `rd`; key `block * t + j`\n"
          "- `s(j, t, i, head, batch)`: the score, -inf where masked; `p`: its exponential\n"
          "- `b(t, i, head, batch)` and `sum`: updates over `rj`, along the block; `pv(c, t, i, head, batch)` "

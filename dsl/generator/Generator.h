@@ -19,6 +19,7 @@ namespace kiln {
 /// generator parameters (such as a mask) that it needs.
 struct Workload {
     std::string name;
+    /// Of every buffer; those that a build has not (an optional output) are passed over.
     std::map<std::string, std::vector<int64_t>> extents;
     std::map<std::string, double> scalars;
     std::map<std::string, std::string> params;

@@ -120,12 +120,23 @@ private:
     /// The reduction over keys ends at the last one; Halide's bounds inference sees that only with min.
     Expr value(Expr c, Expr key) { return f32(v_(c, readable(key), head / group_, batch)); }
 
-    void finish(Expr o, Expr l_out, Expr m, Expr l) {
-        result.out = named("out");
+    /// `l` and `m` at any c: they are the same for all.
+    void finish(const Expr &o, const Expr &m, const Expr &l) {
         // l is at least 1 where any key is allowed; NaN is not 0.
-        result.out(c, i, head, batch) = select(is_zero(l_out), 0.0f, o / l_out);
+        Expr value = select(is_zero(l), 0.0f, o / l);
+        Expr log_sum = select(is_zero(l), minus_inf(), m + log(l));
+        Func out = named("out");
+        result.out = out;
         result.lse = named("log_sum_exp");
-        result.lse(i, head, batch) = select(is_zero(l), minus_inf(), m + log(l));
+        if (options_.with_lse) {
+            out(c, i, head, batch) = Tuple(value, log_sum);
+            result.out = named("out_value");
+            result.out(c, i, head, batch) = out(c, i, head, batch)[0];
+            result.lse(i, head, batch) = out(0, i, head, batch)[1];
+        } else {
+            out(c, i, head, batch) = value;
+            result.lse(i, head, batch) = Internal::substitute(c.name(), 0, log_sum);
+        }
     }
 
     void blocks() {
@@ -158,9 +169,8 @@ private:
         acc(c, i, head, batch) = Tuple(m_new, l * old + sum(rt, i, head, batch) * fresh,
                                        o * old + pv(c, rt, i, head, batch) * fresh);
 
-        Func a = acc;
-        finish(a(c, i, head, batch)[2], a(c, i, head, batch)[1], a(0, i, head, batch)[0],
-               a(0, i, head, batch)[1]);
+        FuncRef a = acc(c, i, head, batch);
+        finish(a[2], a[0], a[1]);
     }
 
     /// Everything between q and out has a block of queries, `i` in it and `ib` its number: extents that do not depend
@@ -206,6 +216,7 @@ private:
         sum(t, i, ib, head, batch) += p(rj, t, i, ib, head, batch);
 
         RDom rv(0, options_.block, "rv");
+        rv.where(key(rv, t) < shape_.keys);
         Func &pv = result.pv = named("pv");
         pv(c, t, i, ib, head, batch) = 0.0f;
         pv(c, t, i, ib, head, batch) += p(rv, t, i, ib, head, batch) * value(c, key(rv, t));
@@ -217,9 +228,8 @@ private:
                                            acc(c, i, ib, head, batch)[1] + pv(c, rt, i, ib, head, batch));
 
         Expr in = i % options_.block_i, block = i / options_.block_i;
-        Func a = acc;
-        finish(a(c, in, block, head, batch)[1], a(c, in, block, head, batch)[0], m(in, block, head, batch),
-               a(0, in, block, head, batch)[0]);
+        FuncRef a = acc(c, in, block, head, batch);
+        finish(a[1], m(in, block, head, batch), a[0]);
     }
 
     Func q_, k_, v_;

@@ -75,6 +75,9 @@ struct AttentionOptions {
     Halide::Expr scale; ///< undefined: 1 / √D
     Mask mask = no_mask();
     ScoreChange change = no_change();
+    /// The Func `out` is the Tuple (out, lse) of (c, i, head, batch): a schedule that places it serves both outputs, since
+    /// nothing else then reads m and acc.
+    bool with_lse = false;
     std::string prefix; ///< put before the names of all Funcs
 };
 
@@ -98,8 +101,9 @@ struct Attention {
     Halide::Func pv;  ///< pv(c, t, i, head, batch) = Σ_j p v, update over `rv`
     Halide::Func
         acc; ///< Blocks: the Tuple (m, l, o)(c, i, head, batch), Rows: (l, o)(c, i, ib, head, batch); over `rt`
-    Halide::Func out; ///< float32, (c, i, head, batch)
-    Halide::Func lse; ///< float32, (i, head, batch)
+    Halide::Func
+        out; ///< float32, (c, i, head, batch); with_lse: reads the Tuple of that name and is `out_value`
+    Halide::Func lse; ///< float32, (i, head, batch); with_lse: reads that Tuple at c = 0
 };
 
 /// Builds all of the above. Throws nothing: shapes are checked by the caller's constraints.
