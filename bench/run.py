@@ -119,7 +119,7 @@ class Session:
         key = (work.generator, tuple(sorted(work.params.items())), threads)
         if key not in self.built:
             folder = pathlib.Path(self.folder.name) / str(len(self.built))
-            variants = schedules.options(self.arguments.schedules, work.generator, self.arguments.target)
+            variants = schedules.options(self.arguments.schedules, work.generator, self.arguments.target, work.params)
             shared = kernels.build(self.arguments.kiln, work.generator, variants, folder, work.params)
             self.built[key] = kernels.Kernel(shared, threads)
         return self.built[key]

@@ -9,6 +9,8 @@ using namespace Halide;
 namespace ops = kiln::ops;
 namespace gen = kiln::generators;
 
+enum class PairKind { Auto, On, Off };
+
 class Gemm : public Generator<Gemm> {
 public:
     GeneratorParam<Type> type{"type", Float(32)};
@@ -16,6 +18,8 @@ public:
     GeneratorParam<bool> transpose_w{"transpose_w", false};
     GeneratorParam<int> batch{"batch", 0, 0, 2};
     GeneratorParam<std::string> epilogue{"epilogue", "none"};
+    GeneratorParam<PairKind> pairs{
+        "pairs", PairKind::Auto, {{"auto", PairKind::Auto}, {"on", PairKind::On}, {"off", PairKind::Off}}};
     Input<Buffer<>> x{"x"};
     Input<Buffer<>> w{"w"};
     Output<Buffer<>> y{"y"};
@@ -43,6 +47,11 @@ public:
         options.a = transpose_x ? ops::Layout::Transposed : ops::Layout::RowMajor;
         options.b = transpose_w ? ops::Layout::Transposed : ops::Layout::RowMajor;
         options.batch = batch;
+        options.pairs =
+            pairs == PairKind::On ||
+            (pairs == PairKind::Auto && type.value() == BFloat(16) && !get_target().has_gpu_feature() &&
+             get_target().features_any_of({Target::AVX512_Zen4, Target::AVX512_SapphireRapids}));
+        options.pairs_name = "w_pairs";
         ops::Contraction product = ops::contraction(x, w, x.dim(xk).extent(), options);
 
         std::vector<ops::Epilogue> after;
@@ -87,16 +96,8 @@ kiln::Workload product(const char *name, int64_t m, int64_t n, int64_t k, Params
     work.extents["x"] = on("transpose_x") ? std::vector<int64_t>{m, k} : std::vector<int64_t>{k, m};
     work.extents["w"] = on("transpose_w") ? std::vector<int64_t>{k, n} : std::vector<int64_t>{n, k};
     work.extents["y"] = {n, m};
-    const std::string epilogue = work.params["epilogue"];
-    if (epilogue.empty()) {
-        work.params.erase("epilogue");
-    }
-    if (epilogue.find("bias") != std::string::npos) {
-        work.extents["bias"] = {n};
-    }
-    if (epilogue.find("residual") != std::string::npos) {
-        work.extents["residual"] = {n, m};
-    }
+    work.extents["bias"] = {n};
+    work.extents["residual"] = {n, m};
     return work;
 }
 
@@ -146,14 +147,19 @@ KILN_GENERATOR(
      .interface_ =
          "- `y(n, m)`: the output, after the epilogue; with batches also `batch0`, `batch1`\n"
          "- `acc(n, m)`: the float32 sum; its update runs over `k`\n"
+         "- `pairs` (bfloat16 on a CPU with AVX512-BF16): `w_pairs(p, n, k)` is w(n, 2k + p); acc has an "
+         "update 0 over "
+         "`k.x` (2 long) and `k.y`, and an update 1 over `k_last` for the last k of an odd number\n"
          "- `x(k, m)`, `w(n, k)`: inputs; `x(m, k)` with `transpose_x`, `w(k, n)` with `transpose_w`\n"
          "- `bias(n)`, `residual(n, m)`: inputs where the epilogue names them",
      .workloads = workloads(),
      .flops =
          [](const kiln::Workload &w) { return 2 * kiln::elements(w, "x") * double(w.extents.at("y")[0]); },
-     .params = {gen::type_param,
-                {"transpose_x", "x is stored as x(m, k)"},
-                {"transpose_w", "w is stored as w(k, n)"},
-                {"batch", "batch dimensions of x, w and y: 0, 1 or 2"},
-                {"epilogue", "none, or what follows the sum, in order, joined by _: bias, residual, relu, "
-                             "gelu, gelutanh, silu, ..."}}})
+     .params = {
+         gen::type_param,
+         {"transpose_x", "x is stored as x(m, k)"},
+         {"transpose_w", "w is stored as w(k, n)"},
+         {"pairs", "products of two neighbouring k at a time; auto: for bfloat16 on a CPU with AVX512-BF16"},
+         {"batch", "batch dimensions of x, w and y: 0, 1 or 2"},
+         {"epilogue", "none, or what follows the sum, in order, joined by _: bias, residual, relu, "
+                      "gelu, gelutanh, silu, ..."}}})

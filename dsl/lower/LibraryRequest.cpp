@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <set>
 #include <sstream>
 
 namespace kiln {
@@ -33,10 +34,45 @@ VariantRequest by_file(const Target &target, const fs::path &file) {
     return variant;
 }
 
-/// The variants that FOLDER/variants.txt puts first.
-std::vector<VariantRequest> listed_variants(const std::string &generator, const Target &target,
-                                            const fs::path &folder) {
-    std::vector<VariantRequest> variants;
+/// `parameter=value`, which a condition on a call cannot be.
+bool is_parameter(const std::string &word) {
+    size_t equals = word.find('=');
+    return equals != std::string::npos && equals > 0 && equals + 1 < word.size() &&
+           word.find_first_of("=<>!.%", equals + 1) == std::string::npos &&
+           word.find_first_of("<>!.%") == std::string::npos;
+}
+
+struct ListedVariant {
+    std::string generator, slug, schedule;
+    std::map<std::string, std::string> params;
+    std::optional<VariantCondition> condition;
+};
+
+std::optional<ListedVariant> parse_line(const std::string &text) {
+    std::istringstream words(text);
+    ListedVariant listed;
+    std::string word, condition;
+    words >> listed.generator >> listed.slug >> listed.schedule;
+    while (words >> word) {
+        if (condition.empty() && is_parameter(word)) {
+            size_t equals = word.find('=');
+            listed.params[word.substr(0, equals)] = word.substr(equals + 1);
+        } else {
+            condition += (condition.empty() ? "" : " ") + word;
+        }
+    }
+    if (!condition.empty()) {
+        listed.condition = parse_condition(condition);
+    }
+    bool valid = condition.empty() ? !listed.params.empty() : listed.condition.has_value();
+    return valid ? std::optional(listed) : std::nullopt;
+}
+
+/// The lines of FOLDER/variants.txt for the generator with `params` and a target of one of those slugs.
+std::vector<ListedVariant> listed_variants(const std::string &generator, const std::set<std::string> &slugs,
+                                           const std::map<std::string, std::string> &params,
+                                           const fs::path &folder) {
+    std::vector<ListedVariant> variants;
     fs::path list = folder / "variants.txt";
     if (!fs::exists(list)) {
         return variants;
@@ -44,30 +80,47 @@ std::vector<VariantRequest> listed_variants(const std::string &generator, const 
     std::istringstream lines(read_text_file(list, "list of variants"));
     std::string text;
     for (int line = 1; std::getline(lines, text); line++) {
-        std::istringstream words(text.substr(0, text.find('#')));
-        std::string op, slug, schedule, condition;
-        if (!(words >> op)) {
+        std::string said = text.substr(0, text.find('#'));
+        if (said.find_first_not_of(" \t\r") == std::string::npos) {
             continue;
         }
-        words >> slug >> schedule >> std::ws;
-        std::getline(words, condition);
-        std::optional<VariantCondition> parsed = parse_condition(condition);
-        if (!parsed) {
+        std::optional<ListedVariant> listed = parse_line(said);
+        if (!listed) {
             Diagnostic d;
             d.code = "K0717";
             d.message = fmt::format("`{}` is no variant of a generator", text);
             d.file = list.string();
             d.span = {line, 1, static_cast<int>(text.size())};
             d.helps = {"write `GENERATOR TARGET SCHEDULE CONDITION`, such as `gemm cpu_avx2 few_rows "
-                       "x.extent(1) <= 32`"};
+                       "x.extent(1) <= 32` or `attention cuda with_lse lse=true`"};
             throw Error(std::move(d));
         }
-        if (op == generator && slug == target.slug()) {
-            variants.push_back(by_file(target, folder / generator / (schedule + ".sched")));
-            variants.back().conditions = {*parsed};
+        bool fits = listed->generator == generator && slugs.count(listed->slug);
+        for (const auto &[name, value] : listed->params) {
+            auto given = params.find(name);
+            fits = fits && given != params.end() && given->second == value;
+        }
+        if (fits) {
+            variants.push_back(std::move(*listed));
         }
     }
     return variants;
+}
+
+/// TARGET.sched, or where there is none the one for the most features of that CPU.
+fs::path plain_schedule(const Target &target, const fs::path &folder) {
+    fs::path exact = folder / (target.slug() + ".sched");
+    if (target.backend == Backend::Cpu && !fs::exists(exact)) {
+        std::vector<std::string> features = target_features(Backend::Cpu);
+        for (auto feature = features.rbegin(); feature != features.rend(); ++feature) {
+            Target less{Backend::Cpu, *feature};
+            fs::path file = folder / (less.slug() + ".sched");
+            if (less.level() < target.level() && fs::exists(file)) {
+                return file;
+            }
+        }
+    }
+    return exact;
 }
 
 /// Whether the file has a schedule for the generator on the target, or faults for the build to report; `reasons` gets
@@ -91,7 +144,8 @@ bool serves(const VariantRequest &variant, const std::string &generator, std::ve
 } // namespace
 
 std::vector<VariantRequest> choose_schedules(const std::string &generator, const Target &target,
-                                             const std::vector<std::string> &schedules) {
+                                             const std::vector<std::string> &schedules,
+                                             const std::map<std::string, std::string> &params) {
     std::vector<VariantRequest> variants;
     std::vector<std::string> reasons;
     for (const std::string &named : schedules) {
@@ -101,10 +155,17 @@ std::vector<VariantRequest> choose_schedules(const std::string &generator, const
         }
         fs::path file = named;
         if (fs::is_directory(file)) {
-            for (VariantRequest &listed : listed_variants(generator, target, file)) {
-                variants.push_back(std::move(listed));
+            fs::path plain = plain_schedule(target, file / generator);
+            // A file for fewer features brings its own variants.
+            std::set<std::string> slugs = {target.slug(), plain.stem().string()};
+            for (const ListedVariant &listed : listed_variants(generator, slugs, params, file)) {
+                variants.push_back(by_file(target, file / generator / (listed.schedule + ".sched")));
+                if (!listed.condition) {
+                    return variants;
+                }
+                variants.back().conditions = {*listed.condition};
             }
-            file = file / generator / (target.slug() + ".sched");
+            file = plain;
             if (!fs::exists(file)) {
                 reasons.push_back(fmt::format("there is no `{}`", file.string()));
                 continue;
@@ -150,7 +211,8 @@ BuildRequest read_library_request(const std::filesystem::path &file) {
         std::vector<std::string> schedules = json.at("schedules");
         for (const nlohmann::json &target : json.at("targets")) {
             for (VariantRequest &variant :
-                 choose_schedules(request.generator, Target::parse(target.get<std::string>()), schedules)) {
+                 choose_schedules(request.generator, Target::parse(target.get<std::string>()), schedules,
+                                  request.params)) {
                 request.variants.push_back(std::move(variant));
             }
         }

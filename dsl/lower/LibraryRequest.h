@@ -14,10 +14,13 @@ namespace kiln {
 /// variants.txt that says nothing, K0930… a schedule that cannot be read.
 BuildRequest read_library_request(const std::filesystem::path &file);
 
-/// The variants of `generator` for `target`: by the first of `schedules` that is a file with a schedule for it, a folder
-/// that has one, or "default", which always has. A folder holds variants.txt, whose lines `GENERATOR TARGET SCHEDULE
-/// CONDITION` say which schedules a call tries first and when, and GENERATOR/TARGET.sched, which comes after these.
+/// The variants of `generator`, built with `params`, for `target`: by the first of `schedules` that is a file with a
+/// schedule for it, a folder that has one, or "default", which always has. A folder holds GENERATOR/TARGET.sched; where it
+/// has none for a CPU's features, the one for the most of them serves. Its variants.txt says in lines `GENERATOR TARGET
+/// SCHEDULE CONDITION` which schedules a call tries first and when; a condition `parameter=value` chooses by the
+/// generator's parameters instead, and if no other follows it, that schedule stands in the place of TARGET.sched.
 std::vector<VariantRequest> choose_schedules(const std::string &generator, const Target &target,
-                                             const std::vector<std::string> &schedules);
+                                             const std::vector<std::string> &schedules,
+                                             const std::map<std::string, std::string> &params = {});
 
 } // namespace kiln

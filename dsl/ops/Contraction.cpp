@@ -28,14 +28,15 @@ Expr element(const Func &f, Expr inner, Expr outer, bool transposed, const std::
         d.helps = {"set `batch` to the number of its batch dimensions"};
         throw Error(d);
     }
-    return f32(f(place));
+    return f(place);
 }
 
 } // namespace
 
 Contraction contraction(const Func &a, const Func &b, const Expr &k_extent,
                         const ContractionOptions &options) {
-    Contraction c{Func(options.name), RDom(0, k_extent, "k"), Var("n"), Var("m"), {}};
+    RDom sum = options.pairs ? RDom(0, 2, 0, k_extent / 2, "k") : RDom(0, k_extent, "k");
+    Contraction c{Func(options.name), sum, Var("n"), Var("m"), {}, {}};
     c.vars = {c.n, c.m};
     std::vector<Expr> batch;
     for (int i = 0; i < options.batch; ++i) {
@@ -43,8 +44,28 @@ Contraction contraction(const Func &a, const Func &b, const Expr &k_extent,
         batch.push_back(c.vars.back());
     }
     c.acc(c.vars) = 0.0f;
-    c.acc(c.vars) += element(a, c.k, c.m, options.a == Layout::Transposed, batch) *
-                     element(b, c.n, c.k, options.b == Layout::Transposed, batch);
+    auto add = [&](const Expr &x, const Expr &w) { c.acc(c.vars) += f32(x) * f32(w); };
+    auto of_a = [&](const Expr &k) { return element(a, k, c.m, options.a == Layout::Transposed, batch); };
+    auto of_b = [&](const Expr &k) { return element(b, c.n, k, options.b == Layout::Transposed, batch); };
+    if (!options.pairs) {
+        add(of_a(c.k), of_b(c.k));
+        return c;
+    }
+    Var p("p"), k("k");
+    const bool own_batches = size_t(b.dimensions()) == 2 + batch.size();
+    std::vector<Var> vars = {p, c.n, k};
+    if (own_batches) {
+        vars.insert(vars.end(), c.vars.begin() + 2, c.vars.end());
+    }
+    c.pairs = Func(options.pairs_name);
+    c.pairs(vars) = of_b(2 * k + p);
+    std::vector<Expr> place = {c.k[0], c.n, c.k[1]};
+    if (own_batches) {
+        place.insert(place.end(), batch.begin(), batch.end());
+    }
+    add(of_a(2 * c.k[1] + c.k[0]), c.pairs(place));
+    RDom last(k_extent / 2 * 2, k_extent % 2, "k_last");
+    add(of_a(last), of_b(last));
     return c;
 }
 

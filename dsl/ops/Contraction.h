@@ -6,6 +6,11 @@
  * that is C = A·B for A of M rows and K columns, B of K rows and N columns. The four transposes: Layout says which of
  * an operand's two matrix dimensions is innermost; a buffer may also be passed with its strides exchanged.
  * Types: operands of float32, float16 or bfloat16; products and sums are float32.
+ *
+ * By pairs (ContractionOptions::pairs): instructions such as AVX512-BF16's vdpbf16ps add the products of two neighbouring
+ * k at once, for which b must lie in pairs of k:
+ *   pairs(p, n, k, batch…) = b(n, 2k + p, batch…),  acc += Σ_{k.x < 2, k.y < K/2} a(2 k.y + k.x, m) · pairs(k.x, n, k.y),
+ * and a second update over `k_last` adds the last product where K is odd.
  */
 #pragma once
 
@@ -32,13 +37,16 @@ struct ContractionOptions {
     Layout b = Layout::RowMajor;
     int batch = 0; ///< batch dimensions; an operand with only two dimensions is shared by all batches
     std::string name = "acc";
+    bool pairs = false;               ///< see above
+    std::string pairs_name = "pairs"; ///< of the Func that holds b in pairs
 };
 
 struct Contraction {
     Halide::Func acc; ///< the sum, float32: acc(n, m, batch…), pure 0 and one update over `k`
-    Halide::RDom k;   ///< named "k"
+    Halide::RDom k;   ///< named "k"; by pairs two-dimensional
     Halide::Var n, m;
     std::vector<Halide::Var> vars; ///< n, m, batch0, batch1, …
+    Halide::Func pairs; ///< by pairs: pairs(p, n, k, batch…), of b's type and with its batch dimensions
 };
 
 /// The product. `k_extent` is the length of the sum; 0 gives 0. Throws kiln::Error K1033 when an operand's rank is

@@ -287,12 +287,33 @@ TEST_F(BuildErrors, FolderOfSchedules) {
                     "`{0}/gemm/opencl.sched`\n   = help: add a file with one, or `default` at the end of the "
                     "list\n\n1 error, 0 warnings\n",
                     folder.path().string()));
+    // The file for the most features of the target, with its variants.
+    chosen = choose_schedules("gemm", Target::parse("cpu avx512_bf16"), list);
+    ASSERT_EQ(chosen.size(), 2u);
+    EXPECT_EQ(fs::path(chosen[1].schedule_file).stem(), "cpu_avx2");
+    EXPECT_EQ(chosen[1].target.str(), "cpu avx512_bf16");
+    // By parameters of the generator: such a schedule stands for all calls.
+    std::ofstream(folder.path() / "gemm" / "narrow.sched") << "schedule narrow { op gemm target cpu avx2 }";
+    std::ofstream(folder.path() / "variants.txt") << "gemm cpu_avx2 rows type=float32 x.extent(1) <= 32\n"
+                                                     "gemm cpu_avx2 narrow type=bfloat16\n";
+    auto stems = [&](const std::map<std::string, std::string> &params) {
+        std::string out;
+        for (const VariantRequest &v : choose_schedules("gemm", Target::parse("cpu avx2"), list, params)) {
+            out += fs::path(v.schedule_file).stem().string() + (v.conditions.empty() ? "; " : " if; ");
+        }
+        return out;
+    };
+    EXPECT_EQ(stems({}), "cpu_avx2; ");
+    EXPECT_EQ(stems({{"type", "float32"}}), "rows if; cpu_avx2; ");
+    EXPECT_EQ(stems({{"type", "bfloat16"}, {"batch", "1"}}), "narrow; ");
+
     std::ofstream(folder.path() / "variants.txt") << "gemm cpu_avx2 rows\n";
     EXPECT_EQ(
         fault("opencl"),
         fmt::format("error[K0717]: `gemm cpu_avx2 rows` is no variant of a generator\n --> "
                     "{}/variants.txt:1:1\n  = help: write `GENERATOR TARGET SCHEDULE CONDITION`, such as "
-                    "`gemm cpu_avx2 few_rows x.extent(1) <= 32`\n\n1 error, 0 warnings\n",
+                    "`gemm cpu_avx2 few_rows x.extent(1) <= 32` or `attention cuda with_lse lse=true`\n\n"
+                    "1 error, 0 warnings\n",
                     folder.path().string()));
 }
 

@@ -1,0 +1,83 @@
+// The schedules of schedules/ as a build takes them from that folder: each computes what its algorithm says.
+#include "dsl/check/CheckKernel.h"
+#include "dsl/check/Groups.h"
+#include "dsl/lower/LibraryRequest.h"
+#include "dsl/support/Files.h"
+
+#include <gtest/gtest.h>
+
+namespace kiln {
+namespace {
+
+using Params = std::map<std::string, std::string>;
+const std::string schedules = KILN_SOURCE_DIR "/schedules";
+
+/// On the named workloads, else on the generator's first three.
+void expect_right(BuildRequest build, const std::vector<std::string> &names = {}) {
+    CheckRequest r;
+    r.build = std::move(build);
+    ensure_generator(r.build);
+    for (const std::string &name : names) {
+        r.workloads.push_back(find_workload(r.build.generator, name));
+    }
+    if (names.empty()) {
+        r.workloads = find_generator_info(r.build.generator)->workloads;
+        r.workloads.resize(std::min<size_t>(3, r.workloads.size()));
+    }
+    r.quick = true;
+    r.seed = 4711;
+    r.reference_s = 0.2;
+    r.timeout_s = 60;
+    CheckReport report = check_kernel(r);
+    EXPECT_TRUE(report.ok) << r.build.generator << " " << r.build.variants[0].target.str() << "\n"
+                           << (report.diagnostics.empty() ? "" : render(report.diagnostics[0], ""));
+    EXPECT_FALSE(report.probes.empty());
+}
+
+BuildRequest from_folder(const std::string &generator, const char *target, const Params &params = {}) {
+    BuildRequest build;
+    build.generator = generator;
+    build.params = params;
+    const std::vector<std::string> folder = {schedules};
+    build.variants = choose_schedules(generator, Target::parse(target), folder, params);
+    for (const VariantRequest &v : build.variants) {
+        EXPECT_NE(v.schedule_text, "") << "the default schedule";
+    }
+    return build;
+}
+
+TEST(HandSchedules, EveryGeneratorOnTheCpu) {
+    for (const char *generator :
+         {"chain_relu", "gelu_residual", "swiglu", "gemm", "softmax", "layer_norm", "rms_norm"}) {
+        expect_right(from_folder(generator, "cpu avx2"));
+    }
+}
+
+// A second output is served by the same schedule on a CPU, by one that variants.txt names on a GPU.
+TEST(HandSchedules, AttentionWithAndWithoutLogSumExp) {
+    const std::vector<std::string> works = {"q13 k29", "q29 k13 causal", "q70 k130 window"};
+    for (const char *lse : {"false", "true"}) {
+        expect_right(from_folder("attention", "cpu avx2", {{"lse", lse}}), works);
+    }
+    expect_right(from_folder("attention", "opencl", {{"lse", "true"}}), {"q29 k13 causal"});
+}
+
+// The loops that make AVX512-BF16's dot products, with the same lanes on AVX2: odd and even lengths of k.
+TEST(HandSchedules, ProductsByPairs) {
+    VariantRequest variant;
+    variant.target = Target::parse("cpu avx2");
+    variant.schedule_file = schedules + "/gemm/cpu_avx512_bf16_pairs.sched";
+    variant.schedule_text = read_text_file(variant.schedule_file, "schedule");
+    const std::string target = "target  cpu avx512_bf16";
+    size_t at = variant.schedule_text.find(target);
+    ASSERT_NE(at, std::string::npos);
+    variant.schedule_text.replace(at, target.size(), "target  cpu avx2");
+    BuildRequest build;
+    build.generator = "gemm";
+    build.params = {{"pairs", "on"}};
+    build.variants = {variant};
+    expect_right(build, {"37x53x29 bf16", "37x53x29 tt", "3x17x19x23", "1x1x1", "64"});
+}
+
+} // namespace
+} // namespace kiln
