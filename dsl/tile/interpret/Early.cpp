@@ -267,6 +267,11 @@ private:
         define(o.dst, out);
     }
 
+    /// Dense tiles hold whole sums already.
+    void run(const LaneReduce &o, const Stmt &) {
+        define(o.dst, aligned(o.src, Grid(k_, k_.tile(o.dst).axes)));
+    }
+
     void run(const For &o, const Stmt &) {
         for (const Carry &c : o.carry) {
             define(c.name, evaluate(c.init, Grid(k_, k_.tile(c.name).axes)));

@@ -140,6 +140,8 @@ void exprs_of(S &s, const F &f) {
             } else if constexpr (std::is_same_v<T, For>) {
                 one(o.lo);
                 one(o.hi);
+                one(o.untested_from);
+                one(o.untested_to);
                 for (auto &c : o.carry) {
                     one(c.init);
                 }
@@ -323,7 +325,7 @@ bool is_early(const Kernel &k) {
     bool early = true;
     walk(k.body, [&](const Stmt &s) {
         early &= s.as<Copy>() || s.as<Store>() || s.as<Mma>() || s.as<Map>() || s.as<Reduce>() ||
-                 s.as<For>() || s.as<If>();
+                 s.as<For>() || s.as<If>() || s.as<LaneReduce>();
     });
     return early;
 }

@@ -123,6 +123,8 @@ struct For {
     Expr lo, hi;
     std::vector<Carry> carry;
     Body body;
+    /// Where from <= var < to, every map with an `unless` is the identity. May use `wg`. Undefined: nowhere.
+    Expr untested_from = {}, untested_to = {};
 };
 struct If {
     Expr condition;

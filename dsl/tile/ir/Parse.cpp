@@ -475,6 +475,11 @@ private:
             f.lo = expr();
             expect("..");
             f.hi = expr();
+            if (accept_word("untested")) {
+                f.untested_from = expr();
+                expect("..");
+                f.untested_to = expr();
+            }
             if (accept_word("carry")) {
                 do {
                     Carry c;

@@ -331,7 +331,11 @@ private:
         std::string carry = list(o.carry, [&](const Carry &c) {
             return fmt::format("{} = {} then {}", declared(c.name), text(c.init), name_text(c.next));
         });
-        return fmt::format("for {} in {} .. {}{} {{", name_text(o.var), text(o.lo), text(o.hi),
+        const std::string untested =
+            o.untested_to.defined()
+                ? fmt::format(" untested {} .. {}", text(o.untested_from), text(o.untested_to))
+                : "";
+        return fmt::format("for {} in {} .. {}{}{} {{", name_text(o.var), text(o.lo), text(o.hi), untested,
                            carry.empty() ? "" : " carry " + carry);
     }
     std::string of(const If &o) { return "if " + text(o.condition) + " {"; }

@@ -20,7 +20,12 @@ void clean_up(Kernel &k);        ///< copies of tiles, equal copies of views, wh
 void guard_edges(
     Kernel
         &k); ///< masks what lies past a ragged edge, where the reduction that reads it needs more than zeros
-void plan_layouts(Kernel &k); ///< a layout for every tile, and which tiles share registers
+void rewrite_running(Kernel &k); ///< e^y · Σ e^x becomes Σ e^(x + y), for what is carried and rescaled
+void scale_exp2(Kernel &k);      ///< exp becomes exp2, constants folded into what it is taken of
+void hoist_slices(Kernel &k);    ///< what depends on the rows alone is computed once a row
+void block_ranges(Kernel &k);    ///< leaves out blocks that are masked; no test in those that are not
+void defer_lanes(Kernel &k);     ///< carried sums meet over threads after the loop
+void plan_layouts(Kernel &k);    ///< a layout for every tile, and which tiles share registers
 void plan_shared(Kernel &k, const DeviceLimits &limits); ///< rings, staging buffers, offsets
 void inject_pipeline(Kernel &k); ///< waits, releases and groups of products; producer and consumer roles
 void lower_stores(Kernel &k);    ///< stores into staging, fences, barriers and TMA stores

@@ -55,6 +55,7 @@ public:
             }
         });
         alias(k_.body, {});
+        drop_unmet_tests(k_.body);
     }
 
 private:
@@ -262,6 +263,26 @@ private:
                        span);
             }
         }
+    }
+
+    /// A map that may be left out must lie where its operand does.
+    bool drop_unmet_tests(Body &body) {
+        bool dropped = false;
+        for (Stmt &s : body) {
+            if (For *f = s.as<For>()) {
+                if (drop_unmet_tests(f->body)) {
+                    f->untested_from = f->untested_to = Expr();
+                    dropped = true;
+                }
+            } else if (Map *m = s.as<Map>(); m && m->unless.defined() && k_.tile(m->dst).alias.empty()) {
+                k_.remarks.push_back(fmt::format(
+                    "plan_layouts: `{}` is tested everywhere: it does not lie where its operand does",
+                    m->dst));
+                m->unless = Expr();
+                dropped = true;
+            }
+        }
+        return dropped;
     }
 
     static bool same_shape(const Tile &a, const Tile &b) {
