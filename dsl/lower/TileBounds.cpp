@@ -34,6 +34,26 @@ public:
     }
 };
 
+class Mentions : public IRGraphVisitor {
+public:
+    explicit Mentions(std::set<std::string> &names) : names_(names) {}
+    using IRGraphVisitor::visit;
+    void visit(const Variable *op) override {
+        if (op->param.defined() && op->param.is_buffer()) {
+            names_.insert(base_name(op->param.name()) + op->name.substr(op->param.name().size()));
+        }
+        if (op->reduction_domain.defined()) {
+            for (const ReductionVariable &rv : op->reduction_domain.domain()) {
+                rv.min.accept(this);
+                rv.extent.accept(this);
+            }
+        }
+    }
+
+private:
+    std::set<std::string> &names_;
+};
+
 class Bounds {
 public:
     Bounds(const std::set<std::string> &outside, const std::string &kernel)
@@ -53,7 +73,9 @@ public:
             std::string name = schedule_name(f.function());
             std::string view = f.outputs() == 1 ? name : name + ".0";
             for (int d = 0; d < f.dimensions(); d++) {
-                need(f.name(), f.dimensions(), d, 0, named(fmt::format("{}.extent.{}", view, d)) - 1);
+                need(f.name(), f.dimensions(), d, 0,
+                     named(fmt::format("{}.min.{}", view, d)) + named(fmt::format("{}.extent.{}", view, d)) -
+                         1);
             }
         }
         std::vector<std::string> order = topological_order(functions, env);
@@ -118,6 +140,8 @@ private:
             fail(fmt::format("the extern stage `{}` cannot run inside the tile kernel of `{}`", name,
                              kernel_));
         }
+        Mentions mentions(out_.mentioned);
+        f.accept(&mentions);
         Scope<Interval> scope;
         for (size_t d = 0; d < box.size(); d++) {
             scope.push(f.args()[d], box[d]);

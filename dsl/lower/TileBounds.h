@@ -15,6 +15,7 @@ struct TileBounds {
     /// Named values, each over those before it, the views' fields and scalars.
     std::vector<std::pair<std::string, Halide::Expr>> values;
     std::map<std::string, std::vector<TileRange>> reads; ///< by view: an input buffer, or a Func of `outside`
+    std::set<std::string> mentioned; ///< fields of buffers in the definitions: "x.extent.0"
 };
 
 /// The boxes that `outputs` need, computed in one kernel for regions that begin at 0. Funcs named in `outside` are views.

@@ -5,7 +5,7 @@
 #include "dsl/lower/TileShim.h"
 #include "dsl/tile/build/Build.h"
 #include "dsl/tile/build/ReadPlan.h"
-#include "dsl/tile/passes/Passes.h"
+#include "dsl/tile/passes/Runner.h"
 
 #include <fmt/format.h>
 
@@ -86,9 +86,9 @@ public:
     TileStage run() {
         refuse_readers();
         tile::Kernel k = tile::build_kernel(plan_, outputs_);
-        for (const tile::Pass &pass : tile::passes()) {
-            pass.run(k, limits_of(target_));
-        }
+        std::vector<tile::PassRun> log;
+        k = tile::run_passes(std::move(k), limits_of(target_), &log);
+        s_.passes = tile::explain_passes(log);
         s_.remarks = k.remarks;
         s_.kernel = tile::emit_cuda(k);
         compile();
@@ -163,7 +163,7 @@ private:
                 plan_.outside.count(func_of_view(v.name)) ? funcs.find(func_of_view(v.name)) : funcs.end();
             if (func == funcs.end()) {
                 if (done.insert(v.name).second) {
-                    add_input(v.name, v.type, v.rank, bounds.reads[base_name(v.name)]);
+                    add_input(v.name, v.type, v.rank, bounds.reads[base_name(v.name)], bounds.mentioned);
                 }
                 continue;
             }
@@ -174,7 +174,8 @@ private:
             }
             std::vector<std::string> names = components(f);
             for (size_t c = 0; c < names.size(); c++) {
-                add_input(names[c], f.output_types()[c], f.dimensions(), bounds.reads[func->first]);
+                add_input(names[c], f.output_types()[c], f.dimensions(), bounds.reads[func->first],
+                          bounds.mentioned);
             }
         }
         for (size_t i = 1; i < outputs_.size(); i++) {
@@ -183,7 +184,8 @@ private:
         add_outputs(outputs_[0], Role::Output);
     }
 
-    void add_input(const std::string &name, Halide::Type type, int rank, std::vector<TileRange> reads) {
+    void add_input(const std::string &name, Halide::Type type, int rank, std::vector<TileRange> reads,
+                   const std::set<std::string> &mentioned) {
         reads.resize(static_cast<size_t>(rank), TileRange{Expr(0), Expr(-1)});
         for (size_t d = 0; d < reads.size(); d++) {
             auto first = as_const_int(reads[d].first);
@@ -196,13 +198,17 @@ private:
                        {fmt::format("schedule `{}` as loops, or shift the index", s_.func)});
             }
         }
-        s_.views.push_back({name, type, rank, Role::Input, std::move(reads)});
+        std::vector<bool> clipped;
+        for (int d = 0; d < rank; d++) {
+            clipped.push_back(!mentioned.count(fmt::format("{}.extent.{}", name, d)));
+        }
+        s_.views.push_back({name, type, rank, Role::Input, std::move(reads), std::move(clipped)});
     }
 
     void add_outputs(const Func &f, Role role) {
         std::vector<std::string> names = components(f.function());
         for (size_t c = 0; c < names.size(); c++) {
-            s_.views.push_back({names[c], f.types()[c], f.dimensions(), role, {}});
+            s_.views.push_back({names[c], f.types()[c], f.dimensions(), role, {}, {}});
         }
     }
 

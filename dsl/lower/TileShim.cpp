@@ -217,6 +217,9 @@ static const kiln_tile_kernel {symbol}_kernel = {{
             for (const char *field : {"min", "extent", "stride"}) {
                 for (int d = 0; d < s_.views[v].rank; d++) {
                     if (rest == fmt::format("{}.{}", field, d)) {
+                        if (field[0] == 'e' && clipped(v, d)) {
+                            return fmt::format("e{}_{}", v, d);
+                        }
                         return fmt::format("(int64_t)v{}->dim[{}].{}", v, d, field);
                     }
                 }
@@ -224,6 +227,11 @@ static const kiln_tile_kernel {symbol}_kernel = {{
         }
         refuse(
             fmt::format("the tile kernel of `{}` needs `{}`, which its launch does not know", s_.func, name));
+    }
+
+    bool clipped(size_t view, int d) const {
+        const TileStageView &v = s_.views[view];
+        return v.role == Role::Input && v.clipped[static_cast<size_t>(d)];
     }
 
     std::string c(const Expr &e) const {
@@ -256,6 +264,15 @@ static const kiln_tile_kernel {symbol}_kernel = {{
         for (const auto &[name, value] : s_.bounds) {
             out += fmt::format("    const int64_t {} = {};\n", identifier("b_", name), c(value));
         }
+        for (size_t v = 0; v < s_.views.size(); v++) {
+            for (int d = 0; d < s_.views[v].rank; d++) {
+                if (clipped(v, d)) {
+                    out += fmt::format(
+                        "    const int64_t e{0}_{1} = most(least(v{0}->dim[{1}].extent, {2} + 1), 0);\n", v,
+                        d, c(s_.views[v].reads[static_cast<size_t>(d)].last));
+                }
+            }
+        }
         out += "    const kiln_tile_view views[] = {\n";
         for (size_t v = 0; v < s_.views.size(); v++) {
             const TileStageView &view = s_.views[v];
@@ -263,9 +280,15 @@ static const kiln_tile_kernel {symbol}_kernel = {{
             for (const TileRange &r : view.reads) {
                 box.push_back(fmt::format("{{{}, {}}}", c(r.first), c(r.last)));
             }
-            out += fmt::format("        {{{}, v{}, {}, {}, {{{}}}}},\n", c_string(view.name), v,
+            std::vector<std::string> extents;
+            for (int d = 0; d < view.rank; d++) {
+                extents.push_back(clipped(v, d) ? fmt::format("e{}_{}", v, d)
+                                                : fmt::format("v{}->dim[{}].extent", v, d));
+            }
+            out += fmt::format("        {{{}, v{}, {}, {}, {{{}}}, {{{}}}}},\n", c_string(view.name), v,
                                element(view), view.role == Role::Input ? 0 : 1,
-                               box.empty() ? "{0, -1}" : fmt::format("{}", fmt::join(box, ", ")));
+                               box.empty() ? "{0, -1}" : fmt::format("{}", fmt::join(box, ", ")),
+                               fmt::join(extents, ", "));
         }
         size_t n = s_.views.size();
         out += fmt::format("    }};\n"

@@ -31,6 +31,9 @@ struct TileStageView {
     int rank = 0;
     Role role = Role::Input;
     std::vector<TileRange> reads; ///< of an Input, a dimension each
+    /// Dimensions of an Input whose extent the definitions do not mention: the kernel sees no more of it than it
+    /// reads, so that what lies past the end of a sum is 0.
+    std::vector<bool> clipped;
 };
 
 struct TileStage {

@@ -186,8 +186,14 @@ private:
                 if (int code = kiln_tile_allocate(uc_, views[i].buffer)) {
                     return code;
                 }
-            } else if (!views[i].buffer->device && element_count(*views[i].buffer) > 0) {
-                return report(uc_, KILN_INTERNAL_ERROR, "`%s` is not on the device", views[i].name);
+                continue;
+            }
+            // Halide does not copy what only an extern stage reads.
+            halide_buffer_t &b = *views[i].buffer;
+            if (element_count(b) > 0 && (!b.device || b.host_dirty())) {
+                if (int code = halide_copy_to_device(uc_, &b, halide_cuda_device_interface())) {
+                    return code;
+                }
             }
         }
         return 0;
@@ -280,7 +286,7 @@ private:
 };
 
 bool touches_nothing(const kiln_tile_view &view) {
-    for (int d = 0; d < view.buffer->dimensions; d++) {
+    for (int d = 0; !view.is_output && d < view.buffer->dimensions; d++) {
         if (view.box[d][1] < view.box[d][0]) {
             return true;
         }
@@ -308,8 +314,12 @@ int kiln_tile_query(const kiln_tile_view *views, int32_t view_count) {
         }
         bool nothing = touches_nothing(views[i]);
         for (int d = 0; d < b.dimensions; d++) {
-            int64_t first = views[i].box[d][0] < 0 && !nothing ? views[i].box[d][0] : 0;
-            int64_t last = nothing ? -1 : views[i].box[d][1];
+            // Of an output the query says what is wanted.
+            int64_t first = views[i].is_output ? b.dim[d].min : views[i].box[d][0];
+            int64_t last = views[i].is_output ? first + b.dim[d].extent - 1
+                           : nothing          ? -1
+                                              : views[i].box[d][1];
+            first = first > 0 || nothing ? 0 : first;
             b.dim[d].min = narrow(first);
             b.dim[d].extent = narrow(last - first + 1);
         }
@@ -321,7 +331,7 @@ int kiln_tile_check(void *user_context, const kiln_tile_kernel *kernel, const ki
                     int32_t view_count) {
     for (int32_t i = 0; i < view_count; i++) {
         const kiln_tile_view &v = views[i];
-        bool unread = !v.is_output && touches_nothing(v);
+        bool unread = touches_nothing(v);
         for (int d = 0; d < v.buffer->dimensions && !unread; d++) {
             int64_t first = v.buffer->dim[d].min, last = first + v.buffer->dim[d].extent - 1;
             if (!v.is_output && (v.box[d][0] < first || v.box[d][1] > last)) {

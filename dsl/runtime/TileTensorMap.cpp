@@ -1,6 +1,5 @@
 #include "TileTensorMap.h"
 
-#include "Check.h"
 #include "Lock.h"
 
 #include <cstring>
@@ -53,7 +52,10 @@ int fill_in(void *user_context, const kiln_tile_view &view, const kiln_tile_para
         rule("it has %d dimensions, from 1 to %d are possible", b.dimensions, KILN_TILE_MAX_TMA_RANK);
         return refuse(user_context, view, buffer);
     }
-    bool empty = element_count(b) == 0;
+    bool empty = false;
+    for (int d = 0; d < b.dimensions; d++) {
+        empty |= view.extent[d] < 1;
+    }
     key.address = empty ? somewhere : b.device;
     if (key.address % 16 != 0) {
         rule("its device address %#llx is no multiple of 16", static_cast<unsigned long long>(key.address));
@@ -64,7 +66,7 @@ int fill_in(void *user_context, const kiln_tile_view &view, const kiln_tile_para
     key.swizzle = param.swizzle;
     int64_t dense = bytes;
     for (int d = 0; d < b.dimensions; d++) {
-        int64_t extent = b.dim[d].extent < 1 ? 1 : b.dim[d].extent, stride = b.dim[d].stride * bytes;
+        int64_t extent = view.extent[d] < 1 ? 1 : view.extent[d], stride = b.dim[d].stride * bytes;
         key.extents[d] = static_cast<uint64_t>(extent);
         key.box[d] = static_cast<uint32_t>(param.box[d]);
         if (d == 0) {

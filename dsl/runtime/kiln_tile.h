@@ -60,6 +60,8 @@ typedef struct kiln_tile_view {
     /** What this call reads of an input: first and last coordinate of each dimension; a last one below the first:
      * nothing. Of an output: {0, -1}. */
     int64_t box[KILN_MAX_RANK][2];
+    int64_t
+        extent[KILN_MAX_RANK]; /**< that the kernel sees: the buffer's, or less where it would read in vain */
 } kiln_tile_view;
 
 enum {
@@ -83,8 +85,8 @@ typedef struct kiln_tile_param {
     int64_t value;
 } kiln_tile_param;
 
-/** 1 where any buffer is a bounds query: then the queries have got their boxes, begun at 0, and the stage is to return
- * 0. Else 0. */
+/** 1 where any buffer is a bounds query: then the queries among the inputs have got their boxes, the outputs' begin at
+ * 0, and the stage is to return 0. Else 0. */
 KILN_API int kiln_tile_query(const kiln_tile_view *views, int32_t view_count);
 
 /** KILN_INVALID_ARGUMENT where an input has less than is read, or a buffer does not begin at 0. */

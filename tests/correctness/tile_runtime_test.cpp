@@ -51,11 +51,16 @@ protected:
         dim[1] = {0, m, stride, 0};
         b.device = reinterpret_cast<uint64_t>(memory);
         b.device_interface = halide_cuda_device_interface();
-        views[which] = {which ? "y" : "x", &b, KILN_TILE_BFLOAT16, static_cast<uint8_t>(which), {}};
+        views[which] = {which ? "y" : "x", &b, KILN_TILE_BFLOAT16, static_cast<uint8_t>(which), {}, {}};
         views[which].box[0][1] = which ? -1 : n - 1;
         views[which].box[1][1] = m - 1;
     }
     int launch(std::vector<int64_t> grid = {2, 3}) {
+        for (kiln_tile_view &v : views) {
+            for (int d = 0; d < 2; d++) {
+                v.extent[d] = v.buffer->dim[d].extent;
+            }
+        }
         return kiln_tile_launch(&call, &kernel, views, 2, grid.data(), static_cast<int32_t>(grid.size()),
                                 params, 4);
     }
@@ -316,6 +321,17 @@ TEST_F(Tile, QueriesAndChecks) {
     EXPECT_EQ(dims_x[0].min, 0) << "kernels count from 0";
     EXPECT_EQ(dims_x[0].extent, 64);
     EXPECT_EQ(dims_x[1].extent, 8);
+    // What an output is wanted of says its query; a kernel counts from 0.
+    halide_buffer_t wanted = y;
+    halide_dimension_t region[2] = {{3, 10, 1, 0}, {0, 4, 10, 0}};
+    wanted.device = 0;
+    wanted.dim = region;
+    views[1].buffer = &wanted;
+    EXPECT_EQ(kiln_tile_query(views, 2), 1);
+    EXPECT_EQ(region[0].min, 0);
+    EXPECT_EQ(region[0].extent, 13);
+    EXPECT_EQ(region[1].extent, 4);
+    views[1].buffer = &y;
     views[0].box[1][1] = -1; // nothing at all
     EXPECT_EQ(kiln_tile_query(views, 2), 1);
     EXPECT_EQ(dims_x[0].extent, 0);
