@@ -1,14 +1,17 @@
 #include "apps/kiln/ScheduleCheck.h"
 
 #include "dsl/generator/Create.h"
+#include "dsl/lower/CompileVariant.h"
 #include "dsl/lower/Legalize.h"
 #include "dsl/schedule/Canonical.h"
 #include "dsl/schedule/CheckSchedule.h"
 #include "dsl/schedule/DefaultSchedule.h"
 #include "dsl/schedule/Print.h"
 #include "dsl/schedule/TargetPattern.h"
+#include "dsl/schedule/TileGroup.h"
 #include "dsl/schedule/apply/Apply.h"
 #include "dsl/schedule/apply/Describe.h"
+#include "dsl/support/Files.h"
 #include "dsl/support/Progress.h"
 
 #include <Halide.h>
@@ -61,6 +64,20 @@ std::map<std::string, std::string> kernels_of(const LoopNest &nest) {
     return kernels;
 }
 
+/// Tile kernels are made and compiled as the build does: what a definition or the hardware refuses shows only there.
+CompileReply compiled(const Schedule &schedule, const CheckRequest &request, const std::string &op,
+                      const Target &target) {
+    TemporaryFolder folder;
+    CompileJob job;
+    job.generator = op;
+    job.params = request.params;
+    job.variant = {target,        schedule.file, schedule.source ? *schedule.source : print_text(schedule),
+                   schedule.name, request.knobs, {}};
+    job.symbol = "checked";
+    job.object = folder.path() / "checked.o";
+    return compile_variant(job);
+}
+
 /// One schedule; appends its faults.
 CheckedSchedule check_one(const Schedule &schedule, const CheckRequest &request,
                           std::vector<Diagnostic> &diagnostics) {
@@ -89,7 +106,12 @@ CheckedSchedule check_one(const Schedule &schedule, const CheckRequest &request,
         analyse_schedule(canonical.schedule, info, target, limits_of(target), canonical.damaged);
     append(analysis.diagnostics);
     auto faulty = [&] { return has_errors({diagnostics.begin() + before, diagnostics.end()}); };
-    if (!faulty() && request.ask_halide) {
+    if (!faulty() && !tile_groups(analysis.nest).empty()) {
+        CompileReply reply = compiled(schedule, request, checked.op, target);
+        std::erase_if(reply.diagnostics, [](const Diagnostic &d) { return d.severity != Severity::Error; });
+        append(std::move(reply.diagnostics));
+        checked.tiles = std::move(reply.tiles);
+    } else if (!faulty() && request.ask_halide) {
         append(halide_faults([&] { return fresh_pipeline(checked.op, request.params, target).outputs; },
                              canonical.schedule, target));
     }
@@ -114,6 +136,9 @@ CheckedSchedule checked_from_json(const nlohmann::json &json) {
                                   one.at("extents"), one.at("bytes")});
     }
     checked.kernels = json.at("kernels");
+    for (const auto &tile : json.at("tiles")) {
+        checked.tiles.push_back(compiled_tile_from_json(tile));
+    }
     return checked;
 }
 
@@ -173,6 +198,10 @@ nlohmann::ordered_json to_json(const CheckedSchedule &schedule) {
                                   {"kind", memory.kind},
                                   {"extents", memory.extents},
                                   {"bytes", memory.bytes}});
+    }
+    json["tiles"] = nlohmann::ordered_json::array();
+    for (const CompiledTile &tile : schedule.tiles) {
+        json["tiles"].push_back(nlohmann::ordered_json(kiln::to_json(tile)));
     }
     return json;
 }

@@ -5,6 +5,7 @@
 
 #include "apps/kiln/Generators.h"
 #include "apps/kiln/ScheduleFile.h"
+#include "dsl/lower/BuildProtocol.h"
 #include "dsl/lower/Legalize.h"
 #include "dsl/target/Target.h"
 
@@ -33,6 +34,7 @@ struct CheckedSchedule {
     std::vector<Memory> memory; ///< Funcs that are stored
     /// For each Func the one computed at root whose loops it is computed in: on a GPU its kernel.
     std::map<std::string, std::string> kernels;
+    std::vector<CompiledTile> tiles; ///< tile kernels, as compiled
 };
 
 struct CheckOutcome {

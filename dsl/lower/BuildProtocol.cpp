@@ -30,40 +30,6 @@ std::vector<VariantCondition> conditions_from_json(const nlohmann::json &j) {
     return out;
 }
 
-nlohmann::json to_json(const CompiledTile &t) {
-    return {{"func", t.func},
-            {"symbol", t.symbol},
-            {"function", t.function},
-            {"registers", t.registers},
-            {"spill_bytes", t.spill_bytes},
-            {"shared_bytes", t.shared_bytes},
-            {"threads", t.threads},
-            {"cluster", t.cluster},
-            {"persistent", t.persistent},
-            {"launch_ahead", t.launch_ahead},
-            {"text", t.text},
-            {"passes", t.passes},
-            {"remarks", t.remarks}};
-}
-
-CompiledTile tile_from_json(const nlohmann::json &j) {
-    CompiledTile t;
-    t.func = j.at("func");
-    t.symbol = j.at("symbol");
-    t.function = j.at("function");
-    t.registers = j.at("registers");
-    t.spill_bytes = j.at("spill_bytes");
-    t.shared_bytes = j.at("shared_bytes");
-    t.threads = j.at("threads");
-    t.cluster = j.at("cluster");
-    t.persistent = j.at("persistent");
-    t.launch_ahead = j.at("launch_ahead");
-    t.text = j.at("text");
-    t.passes = j.at("passes");
-    t.remarks = j.at("remarks");
-    return t;
-}
-
 nlohmann::json to_json(const VariantRequest &v) {
     return {{"target", v.target.str()},
             {"schedule_file", v.schedule_file},
@@ -140,6 +106,40 @@ CompiledArgument argument_from_json(const nlohmann::json &j) {
 
 } // namespace
 
+nlohmann::json to_json(const CompiledTile &t) {
+    return {{"func", t.func},
+            {"symbol", t.symbol},
+            {"function", t.function},
+            {"registers", t.registers},
+            {"spill_bytes", t.spill_bytes},
+            {"shared_bytes", t.shared_bytes},
+            {"threads", t.threads},
+            {"cluster", t.cluster},
+            {"persistent", t.persistent},
+            {"launch_ahead", t.launch_ahead},
+            {"text", t.text},
+            {"passes", t.passes},
+            {"remarks", t.remarks}};
+}
+
+CompiledTile compiled_tile_from_json(const nlohmann::json &j) {
+    CompiledTile t;
+    t.func = j.at("func");
+    t.symbol = j.at("symbol");
+    t.function = j.at("function");
+    t.registers = j.at("registers");
+    t.spill_bytes = j.at("spill_bytes");
+    t.shared_bytes = j.at("shared_bytes");
+    t.threads = j.at("threads");
+    t.cluster = j.at("cluster");
+    t.persistent = j.at("persistent");
+    t.launch_ahead = j.at("launch_ahead");
+    t.text = j.at("text");
+    t.passes = j.at("passes");
+    t.remarks = j.at("remarks");
+    return t;
+}
+
 const char *condition_name(VariantCondition::What what) {
     return condition_names[static_cast<size_t>(what)];
 }
@@ -190,6 +190,7 @@ nlohmann::json to_json(const CompileReply &reply) {
             {"halide_target", reply.halide_target},
             {"cpu_features", reply.cpu_features},
             {"params", reply.params},
+            {"device_alignment", reply.device_alignment},
             {"host_bytes", reply.host_bytes ? nlohmann::json(*reply.host_bytes) : nlohmann::json()},
             {"device_bytes", reply.device_bytes ? nlohmann::json(*reply.device_bytes) : nlohmann::json()}};
 }
@@ -203,7 +204,7 @@ CompileReply compile_reply_from_json(const nlohmann::json &j) {
         reply.arguments.push_back(argument_from_json(a));
     }
     for (const nlohmann::json &t : j.at("tiles")) {
-        reply.tiles.push_back(tile_from_json(t));
+        reply.tiles.push_back(compiled_tile_from_json(t));
     }
     reply.tile_shim = j.at("tile_shim");
     reply.conditions = conditions_from_json(j.at("conditions"));
@@ -212,6 +213,7 @@ CompileReply compile_reply_from_json(const nlohmann::json &j) {
     reply.halide_target = j.at("halide_target");
     reply.cpu_features = j.at("cpu_features").get<std::vector<uint64_t>>();
     reply.params = j.at("params");
+    reply.device_alignment = j.at("device_alignment");
     for (auto [key, value] :
          {std::pair("host_bytes", &reply.host_bytes), std::pair("device_bytes", &reply.device_bytes)}) {
         if (!j.at(key).is_null()) {

@@ -66,11 +66,15 @@ struct CompileReply {
     std::map<std::string, std::string> params; ///< all of the generator's, with their values
     /// For intermediate values, where every call takes the same; NAME_workspace tells the others.
     std::optional<int64_t> host_bytes, device_bytes;
+    std::map<std::string, int>
+        device_alignment; ///< bytes, of arguments that CUDA kernels access by more than an element
     std::vector<CompiledTile> tiles;
     std::string tile_shim;                    ///< C of their stages; defines SYMBOL_tiles
     std::vector<VariantCondition> conditions; ///< that the tiles add to the variant's
 };
 
+nlohmann::json to_json(const CompiledTile &tile);
+CompiledTile compiled_tile_from_json(const nlohmann::json &json);
 nlohmann::json to_json(const CompileJob &job);
 CompileJob compile_job_from_json(const nlohmann::json &json);
 nlohmann::json to_json(const CompileReply &reply);

@@ -174,6 +174,23 @@ std::string render_roofline(const Json &roofline) {
     return out + fmt::format("  at best {:.4f} ms\n", roofline["seconds"].get<double>() * 1e3);
 }
 
+std::string render_tiles(const std::vector<CompiledTile> &tiles, bool passes, bool code) {
+    std::string out;
+    for (const CompiledTile &t : tiles) {
+        out +=
+            fmt::format("tile kernel {}\n  {} registers a thread, {} of {} threads{}{}{}\n", t.func,
+                        t.registers, scaled(t.shared_bytes, "B of shared memory for each block"), t.threads,
+                        t.spill_bytes > 0 ? fmt::format(", {} bytes spilled", t.spill_bytes) : "",
+                        t.persistent ? ", persistent" : "", t.launch_ahead ? ", launched ahead" : "");
+        for (const std::string &remark : t.remarks) {
+            out += "  " + remark + "\n";
+        }
+        out += passes ? "\n" + t.passes : "";
+        out += code ? "\n" + t.text : "";
+    }
+    return out;
+}
+
 class Explain : public Command {
 public:
     std::string name() const override { return "explain"; }
@@ -188,6 +205,8 @@ public:
         app.add_option("-w,--work", work_,
                        "The problem whose work is counted, by name; else the largest for timing")
             ->type_name("NAME");
+        app.add_flag("--passes", passes_, "What each pass over a tile kernel did");
+        app.add_flag("--code", code_, "The text of tile kernels, as it is compiled");
     }
 
     Report run(const Settings &settings) override {
@@ -221,6 +240,7 @@ public:
                                        memory.bytes > 0 ? scaled(static_cast<double>(memory.bytes), "B")
                                                         : "a size known only at run time");
         }
+        report.text += render_tiles(schedule.tiles, passes_, code_);
         report.data["schedule"] = to_json(schedule);
         std::optional<Workload> workload = chosen_workload();
         if (!workload) {
@@ -271,6 +291,7 @@ private:
     CLI::App *app_ = nullptr;
     VariantOptions variants_;
     std::string generator_, work_;
+    bool passes_ = false, code_ = false;
 };
 
 } // namespace
