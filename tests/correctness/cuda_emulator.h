@@ -567,10 +567,12 @@ DEV u32 __float_as_uint(float x) {
 DEV float __uint_as_float(u32 x) {
     return emulator::bits_to_float(x);
 }
-DEV int max(int a, int b) {
+template<typename T>
+DEV T max(T a, T b) {
     return a > b ? a : b;
 }
-DEV int min(int a, int b) {
+template<typename T>
+DEV T min(T a, T b) {
     return a < b ? a : b;
 }
 template<typename T>

@@ -15,6 +15,7 @@
 #include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <set>
 
 namespace kiln::tile {
@@ -166,18 +167,21 @@ std::vector<Case> broken_cases() {
         {"gemm_nn", "tma_load_2d(shared + 131072", "tma_load_2d(shared + 131200"},
         {"row_softmax", "shuffle_xor(t_total[i], 16)", "shuffle_xor(t_total[i], 8)"},
         {"column_sums", "__syncthreads();\n                for", "for"}, // others' sums are read too early
-        {"attention", "t_pv_a[4], t_pv_a[5]", "t_pv_a[5], t_pv_a[4]"},   // fragments in another order
+        {"attention", "re:(t_\\w+\\[4\\]), (t_\\w+\\[5\\])", "$2, $1"},  // fragments in another order
         {"gemm_int8_weights", "< y_extent_0", "<= y_extent_0"},          // writes past the end
     };
     std::vector<Case> all;
     for (const Fault &f : faults) {
         Case c = make(f.program, f.program);
         c.broken = true;
-        const size_t at = c.emitted.text.find(f.from);
-        EXPECT_NE(at, std::string::npos) << f.program << " does not say " << f.from;
-        if (at != std::string::npos) {
-            c.emitted.text.replace(at, std::strlen(f.from), f.to);
+        const std::string before = c.emitted.text, from = f.from;
+        if (from.starts_with("re:")) {
+            c.emitted.text = std::regex_replace(before, std::regex(from.substr(3)), f.to,
+                                                std::regex_constants::format_first_only);
+        } else if (const size_t at = before.find(from); at != std::string::npos) {
+            c.emitted.text.replace(at, from.size(), f.to);
         }
+        EXPECT_NE(c.emitted.text, before) << f.program << " does not say " << f.from;
         c.name = fmt::format("{} with {} for {}", f.program, f.to, f.from);
         all.push_back(std::move(c));
     }
@@ -348,7 +352,9 @@ std::string check(const Case &c, size_t number) {
         }
         const Memory before = m;
         std::string fault = launch(c, number, m);
-        fault = fault.empty() ? compare(m, wanted, 2) : fault;
+        // Running sums round the operand of a product by another maximum than the formula does (docs/numerics.md).
+        const double units = c.program == "attention" ? 8 : 2;
+        fault = fault.empty() ? compare(m, wanted, units) : fault;
         for (const auto &[name, a] : m) { // nothing beside the elements of outputs is written
             Array expected = before.at(name);
             if (wanted.count(name)) {

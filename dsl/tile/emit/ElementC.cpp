@@ -126,10 +126,11 @@ std::string ElementC::load_view(const Call *c) {
 }
 
 std::string ElementC::load_tile(const Tile &t) {
-    const SharedLayout &l = t.shared;
-    auto at = [&](const std::string &axis) { return axis.empty() ? "0" : p_.coordinate(axis, digits_); };
-    return fmt::format("*{}(smem + {} + {})", p_.dialect_.shared_pointer("const " + p_.storage(t.type)),
-                       p_.shared_base(t), p_.shared_at(t.name, l, at(l.inner), at(l.outer)));
+    if (!digits_) {
+        p_.no_form(fmt::format("tile `{}`", t.name), "it is read where one value serves the whole block");
+    }
+    return fmt::format("*{}({})", p_.dialect_.shared_pointer("const " + p_.storage(t.type)),
+                       p_.shared_element(t, *digits_));
 }
 
 std::string ElementC::part(Type t, const std::string &words) const {
@@ -212,16 +213,15 @@ void ElementC::load_run(const Expr &read, int count, const std::string &words) {
         const SharedLayout &l = tile.shared;
         std::string in = p_.coordinate(l.inner, &start);
         in = part == 0 ? in : fmt::format("{} + {}", in, part);
-        const std::string out = l.outer.empty() ? "0" : p_.coordinate(l.outer, &start);
         const int n = std::max(1, count * bytes / 4);
         const std::string vector = n == 4               ? "uint4"
                                    : n == 2             ? "uint2"
                                    : count * bytes == 2 ? "u16"
                                                         : "u32",
                           v = p_.fresh("v");
-        p_.line(fmt::format("const {} {} = *{}(smem + {} + {});", vector, v,
-                            p_.dialect_.shared_pointer("const " + vector), p_.shared_base(tile),
-                            p_.shared_at(tile.name, l, in, out)));
+        p_.line(fmt::format(
+            "const {} {} = *{}({});", vector, v, p_.dialect_.shared_pointer("const " + vector),
+            part == 0 ? p_.shared_element(tile, start) : p_.shared_element(tile, start, l.inner, in)));
         std::string copy;
         for (int i = 0; i < n; i++) {
             copy += fmt::format("{}{}[{}] = {}{};", i ? " " : "", words, part * bytes / 4 + i, v,

@@ -148,6 +148,9 @@ std::string ExprC::extremum(Type type, bool max, const Expr &a, const Expr &b) {
     if (type.is_float()) {
         return fmt::format("{}({}, {})", dialect_.use(max ? "max_f64" : "min_f64"), x, y);
     }
+    if (type.bits() >= 32) {
+        return fmt::format("{}({}, {})", max ? "max" : "min", x, y);
+    }
     return fmt::format("({} {} {} ? {} : {})", x, max ? ">" : "<", y, x, y);
 }
 

@@ -140,6 +140,12 @@ protected:
     virtual bool worth_unrolling(const For &) const { return true; }
     void branch(const If &i);
     void fma_product(const Mma &m);
+    /// Address in shared memory of the tile's element; the coordinate along `fixed_axis` is the text `fixed`.
+    std::string shared_element(const Tile &t, const Digits &d, const std::string &fixed_axis = "",
+                               const std::string &fixed = "");
+    void load_operand(const Tile &t, const Digits &own, const std::vector<int> &number,
+                      const std::string &values, const std::string &axis, const std::string &k, int steps,
+                      Halide::Type type);
     virtual void product(const Mma &m, const std::string &func) = 0;
     void tile_loop(const TileLoop &t);
     void tile_coordinates(const std::string &tile);

@@ -115,23 +115,34 @@ gemm_f32_kernel(const __grid_constant__ TensorMap map_x_32_128_128, const __grid
                     }
                 }
                 {
-#pragma unroll 8
-                    for (int k0 = 0; k0 < 64; k0++) {
-                        float a1[8];
+#pragma unroll 4
+                    for (int k0 = 0; k0 < 64; k0 += 4) {
+                        float a1[8][4];
 #pragma unroll
                         for (int i1 = 0; i1 < 8; i1++) {
-                            a1[i1] = *(const float *)(smem + slot_ring * 32768 + xs_at(k0, (at_m + i1 * 8)));
+                            const uint4 v2 = *(const uint4 *)(smem + slot_ring * 32768 + xs_at(k0, at_m) + i1 * 1024);
+                            a1[i1][0] = __uint_as_float(v2.x);
+                            a1[i1][1] = __uint_as_float(v2.y);
+                            a1[i1][2] = __uint_as_float(v2.z);
+                            a1[i1][3] = __uint_as_float(v2.w);
                         }
-                        float b2[4];
+                        float b3[4][4];
 #pragma unroll
                         for (int e = 0; e < 4; e++) {
-                            b2[e] = *(const float *)(smem + 131072 + slot_ring * 16384 + ws_at(k0, (at_n + e * 16)));
+                            const uint4 v4 = *(const uint4 *)(smem + 131072 + slot_ring * 16384 + ws_at(k0, at_n) + e * 2048);
+                            b3[e][0] = __uint_as_float(v4.x);
+                            b3[e][1] = __uint_as_float(v4.y);
+                            b3[e][2] = __uint_as_float(v4.z);
+                            b3[e][3] = __uint_as_float(v4.w);
                         }
 #pragma unroll
-                        for (int i1 = 0; i1 < 8; i1++) {
+                        for (int s = 0; s < 4; s++) {
 #pragma unroll
-                            for (int e = 0; e < 4; e++) {
-                                t_acc[i1 * 4 + e] = fmaf(a1[i1], b2[e], t_acc[i1 * 4 + e]);
+                            for (int i1 = 0; i1 < 8; i1++) {
+#pragma unroll
+                                for (int e = 0; e < 4; e++) {
+                                    t_acc[i1 * 4 + e] = fmaf(a1[i1][s], b3[e][s], t_acc[i1 * 4 + e]);
+                                }
                             }
                         }
                     }

@@ -25,6 +25,7 @@ DEV u32 half_of(u32 w, int high) { return high ? w >> 16 : w & 0xffff; }
 DEV float bf16_to_f32(u32 bits) { return __uint_as_float(bits << 16); }
 DEV float max_nan(float a, float b) { float r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 template<typename T> DEV T shuffle_xor(T x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
+DEV float exp2_approx(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 DEV float divide(float a, float b) { float r; asm("div.full.ftz.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 DEV u32 pack_bf16(float low, float high) { u32 r; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low)); return r; }
 DEV void store_16x8(void *at, const u32 *w, int inside) {
@@ -46,6 +47,7 @@ row_softmax_kernel(const u16 *__restrict__ p_x, u16 *p_y, int x_extent_0, int x_
     const int at_n = thread % 32 * 8;
     const int at_m = thread / 32;
     const int i_mo = blockIdx.x;
+    float t_row[1]; // threads(-:32, m:16) registers()
     float t_top[1]; // threads(-:32, m:16) registers()
     float t_total[1]; // threads(-:32, m:16) registers()
     float t_wide[32]; // threads(n*8:32, m:16) registers(n:8, n*256:4)
@@ -78,12 +80,14 @@ row_softmax_kernel(const u16 *__restrict__ p_x, u16 *p_y, int x_extent_0, int x_
         t_top[i] = max_nan(t_top[i], shuffle_xor(t_top[i], 8));
         t_top[i] = max_nan(t_top[i], shuffle_xor(t_top[i], 16));
     }
+    // row: e
+    t_row[0] = (t_top[0] * 1.44269502f);
     // e
 #pragma unroll
     for (int i1 = 0; i1 < 4; i1++) {
 #pragma unroll
         for (int e = 0; e < 8; e++) {
-            t_wide[i1 * 8 + e] = expf((t_wide[i1 * 8 + e] - t_top[0]));
+            t_wide[i1 * 8 + e] = exp2_approx(((t_wide[i1 * 8 + e] * 1.44269502f) - t_row[0]));
         }
     }
     // total
