@@ -97,7 +97,6 @@ CheckedSchedule check_one(const Schedule &schedule, const CheckRequest &request,
             diagnostics.push_back(std::move(d));
         }
     };
-    append(check_requires(schedule, request.knobs));
     CanonicalResult canonical = canonicalize(schedule, request.knobs);
     append(canonical.diagnostics);
     LegalizedPipeline pipeline = fresh_pipeline(checked.op, request.params, target);
