@@ -123,6 +123,7 @@ private:
         const std::string &name = f.info->name;
         CopyPlan copy;
         copy.span = f.made_by;
+        copy.registers = f.memory == "Register";
         if (auto it = f.tile.find("copy"); it != f.tile.end()) {
             const std::string &kind = it->second.args[0].text;
             copy.kind = kind == "tma"        ? CopyKind::Tma
@@ -138,8 +139,8 @@ private:
         }
         auto [known, fresh] = plan_.copies.emplace(name, copy);
         const CopyPlan &first = known->second;
-        if (!fresh &&
-            (first.kind != copy.kind || first.swizzle != copy.swizzle || first.stages != copy.stages)) {
+        if (!fresh && (first.kind != copy.kind || first.swizzle != copy.swizzle ||
+                       first.stages != copy.stages || first.registers != copy.registers)) {
             refuse("K1131",
                    fmt::format("`{}` is staged in two ways in the tile kernel `{}`", name, plan_.kernel),
                    copy.span, {fmt::format("give one wrapper for all its readers: `{}.in({{a, b}})`", name)});
@@ -157,7 +158,9 @@ private:
         const DirectiveCall *groups = find("warpgroups");
         plan_.rows = groups && groups->args[2].text != "Auto" ? groups->args[2].text : default_rows();
         plan_.consumers = groups ? number(*groups, 0) : default_consumers();
-        const bool copies = !plan_.copies.empty() || !plan_.products.empty();
+        const bool copies =
+            !plan_.products.empty() || std::any_of(plan_.copies.begin(), plan_.copies.end(),
+                                                   [](const auto &c) { return !c.second.registers; });
         plan_.producers = !copies ? 0 : groups ? number(*groups, 1) : 1;
         if (const DirectiveCall *c = find("registers")) {
             plan_.consumer_registers = number(*c, 0);

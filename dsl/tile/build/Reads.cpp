@@ -155,7 +155,12 @@ std::string Builder::copy_tile(const Call *view) {
         return m->tile;
     }
     const std::string tile = new_tile(name + "s", view->type, axes, name);
-    put({Copy{tile, {name, dims}}, name});
+    auto plan = plan_.copies.find(name);
+    if (plan != plan_.copies.end() && plan->second.registers) {
+        put({Map{tile, Expr(view), Expr()}, name});
+    } else {
+        put({Copy{tile, {name, dims}}, name});
+    }
     remember(key, dims, tile);
     return tile;
 }

@@ -159,7 +159,7 @@ Builder::Update Builder::read_update(const Function &f, int index, const std::ve
     }
     for (const Expr &p : definition.split_predicate()) {
         const Expr read = value(substitute(replace, substitute_in_all_lets(p)));
-        u.predicate = u.predicate.defined() ? u.predicate && read : read;
+        u.predicate = axes_.simplify(u.predicate.defined() ? u.predicate && read : read);
     }
     for (size_t c = 0; c < u.values.size(); c++) {
         std::set<std::string> axes;

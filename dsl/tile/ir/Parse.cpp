@@ -180,6 +180,7 @@ private:
             c.kind = copy_kind();
             c.swizzle = numbered("swizzle");
             c.stages = numbered("stages");
+            c.registers = accept_word("registers");
         } else if (word == "product") {
             MmaPlan &m = p.products[name("a Func")];
             expect(":");

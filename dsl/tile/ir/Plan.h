@@ -20,7 +20,9 @@ struct CopyPlan {
     CopyKind kind = CopyKind::Tma;
     int swizzle = 128; ///< bytes
     int stages = 0;    ///< slots of its ring; 0: as many as fit, at most 8
-    Span span;         ///< the directive
+    /// Read once into the registers of the threads that compute with it, past shared memory; the above says nothing.
+    bool registers = false;
+    Span span; ///< the directive
 };
 
 struct MmaPlan {

@@ -91,7 +91,8 @@ public:
         for (const auto &[name, t] : k_.tiles) {
             declared_.insert(name); // where it was first defined the kernel's text says the rest
         }
-        return head(s);
+        const std::string text = head(s);
+        return text.ends_with(" {") ? text.substr(0, text.size() - 2) : text;
     }
 
 private:
@@ -176,8 +177,8 @@ private:
         names("tiles", p.tiles);
         names("outside", p.outside);
         for (const auto &[view, c] : p.copies) {
-            line(fmt::format("copy {}: {} swizzle {} stages {}", name_text(view), copy_name(c.kind),
-                             c.swizzle, c.stages));
+            line(fmt::format("copy {}: {} swizzle {} stages {}{}", name_text(view), copy_name(c.kind),
+                             c.swizzle, c.stages, c.registers ? " registers" : ""));
         }
         for (const auto &[func, m] : p.products) {
             line(fmt::format("product {}: {} stage {}", name_text(func), mma_name(m.kind), m.stage));
