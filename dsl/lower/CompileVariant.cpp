@@ -8,6 +8,7 @@
 #include "dsl/lower/Legalize.h"
 #include "dsl/lower/ScheduleVariant.h"
 #include "dsl/lower/TileShim.h"
+#include "dsl/lower/WidenAccesses.h"
 #include "dsl/lower/Workspace.h"
 
 #include "dsl/support/Files.h"
@@ -259,6 +260,7 @@ CompileReply compile_variant(const CompileJob &job) {
             }
             if (target.has_feature(Halide::Target::CUDA)) {
                 whole.add_custom_lowering_pass(convert_float16_on_host());
+                whole.add_custom_lowering_pass(widen_accesses(&reply.device_alignment));
             }
             Halide::Module module = whole.compile_to_module(pipeline.arguments(), job.symbol, target);
             Workspace workspace = count_workspace(module.get_conceptual_stmt());

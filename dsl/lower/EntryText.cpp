@@ -139,6 +139,16 @@ std::string variants_table(const LibraryParts &parts) {
             }
             declarations += "};\n";
         }
+        std::string alignment = "0";
+        if (!v.reply.device_alignment.empty()) {
+            alignment = fmt::format("device_alignment_{}", i);
+            declarations += fmt::format("static const uint8_t {}[] = {{", alignment);
+            for (const CompiledArgument &a : arguments) {
+                auto at = v.reply.device_alignment.find(a.name);
+                declarations += fmt::format("{}, ", at == v.reply.device_alignment.end() ? 1 : at->second);
+            }
+            declarations += "};\n";
+        }
         std::string tiles = "0";
         if (!v.reply.tiles.empty()) {
             tiles = symbol + "_tiles";
@@ -150,10 +160,10 @@ std::string variants_table(const LibraryParts &parts) {
                                                            : "KILN_OPENCL";
         bool exact = t.backend == Backend::Cuda && !t.feature.empty() && t.feature.back() == 'a';
         table += fmt::format(
-            "    {{{}, {}, {}, {}, {}, {}, {}, {}, {}_argv, {}_metadata, {}_workspace_argv, {}, {}}},\n",
+            "    {{{}, {}, {}, {}, {}, {}, {}, {}, {}_argv, {}_metadata, {}_workspace_argv, {}, {}, {}}},\n",
             c_string(t.str()), c_string(v.reply.schedule_name), backend, exact ? 1 : 0,
             t.backend == Backend::Cuda ? t.level() : 0, features, v.request.conditions.size(), conditions,
-            symbol, symbol, symbol, v.reply.tiles.size(), tiles);
+            symbol, symbol, symbol, alignment, v.reply.tiles.size(), tiles);
     }
     return declarations + table + "};\n";
 }

@@ -209,6 +209,7 @@ nlohmann::json variant_json(const CompiledVariant &v, const fs::path &folder,
             {"conditions", conditions},
             {"workspace",
              {{"host_bytes", bytes(v.reply.host_bytes)}, {"device_bytes", bytes(v.reply.device_bytes)}}},
+            {"device_alignment", v.reply.device_alignment},
             {"tile_kernels", tiles},
             {"object_sha256", object_hash}};
 }

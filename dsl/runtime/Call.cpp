@@ -3,6 +3,7 @@
  * buffers, strides of single elements, 16-bit floats) put right in copies.
  */
 #include "Check.h"
+#include "CudaStage.h"
 #include "Frame.h"
 #include "OpenCLStage.h"
 #include "Select.h"
@@ -22,7 +23,8 @@ struct Argument {
     halide_buffer_t buffer;
     halide_dimension_t dim[KILN_MAX_RANK];
     bool is_copy = false;
-    OpenCLStage stage = {};
+    OpenCLStage opencl = {}; ///< its memory, where it has its own
+    bool on_cuda = false;    ///< has memory of its own there
 };
 
 /// A struct whose size was never set would have its stream and context ignored in silence.
@@ -87,10 +89,9 @@ public:
                 argv[i + 1] = arguments[i];
                 continue;
             }
-            argv[i + 1] = shape(i, metadata->arguments[i + 1].type, needs_stage(variant, i));
-            if (needs_stage(variant, i) &&
-                opencl_stage(frame_, buffers_[i], shaped_[i], library_.arguments[i].kind == KILN_INPUT,
-                             copies_[i].stage) != KILN_OK) {
+            const bool staged = needs_stage(variant, i);
+            argv[i + 1] = shape(i, metadata->arguments[i + 1].type, staged);
+            if (staged && stage(variant, i) != KILN_OK) {
                 give_back(variant, false);
                 return frame_.status;
             }
@@ -172,8 +173,19 @@ private:
         return KILN_OK;
     }
 
+    /// Whether the device cannot address argument i as the variant would.
     bool needs_stage(const kiln_entry_variant &variant, int i) {
-        return variant.backend == KILN_OPENCL && opencl_needs_stage(&frame_.call, buffers_[i]);
+        return (variant.backend == KILN_OPENCL && opencl_needs_stage(&frame_.call, buffers_[i])) ||
+               (variant.backend == KILN_CUDA && cuda_needs_stage(variant, i, buffers_[i]));
+    }
+
+    int stage(const kiln_entry_variant &variant, int i) {
+        const bool is_input = library_.arguments[i].kind == KILN_INPUT;
+        if (variant.backend == KILN_OPENCL) {
+            return opencl_stage(frame_, buffers_[i], shaped_[i], is_input, copies_[i].opencl);
+        }
+        copies_[i].on_cuda = true;
+        return cuda_stage(frame_, buffers_[i], shaped_[i], is_input);
     }
 
     /// What Halide sees of buffer i, for certain a copy if `copy`.
@@ -217,17 +229,20 @@ private:
 
     /// Device memory and flags that the kernel left in a copy belong to the caller's buffer.
     void give_back(const kiln_entry_variant &variant, bool is_written) {
+        frame_.buffer_count = 0; // the memory of stages is the call's own again
         for (int i = 0; i < library_.argument_count; i++) {
             halide_buffer_t *b = buffers_[i];
             if (!b) {
                 continue;
             }
             if (copies_[i].is_copy) {
-                const halide_buffer_t &a = copies_[i].buffer;
+                halide_buffer_t &a = copies_[i].buffer;
+                const bool back = is_written && library_.arguments[i].kind == KILN_OUTPUT;
                 b->flags = a.flags;
-                if (copies_[i].stage.handle.mem) {
-                    opencl_unstage(frame_, b, is_written && library_.arguments[i].kind == KILN_OUTPUT,
-                                   copies_[i].stage);
+                if (copies_[i].opencl.handle.mem) {
+                    opencl_unstage(frame_, b, back, copies_[i].opencl);
+                } else if (copies_[i].on_cuda) {
+                    cuda_unstage(frame_, b, &a, back);
                 } else {
                     b->device = a.device;
                     b->device_interface = a.device_interface;

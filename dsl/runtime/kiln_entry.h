@@ -59,6 +59,9 @@ typedef struct kiln_entry_variant {
     int (*argv)(void **);
     const struct halide_filter_metadata_t *(*metadata)(void);
     int (*workspace)(void **); /**< the arguments of argv; calls kiln_workspace_note */
+    /** CUDA: what each argument's device address must be a multiple of, in bytes; null: of one element. The runtime
+     * copies an argument that is not. */
+    const uint8_t *device_alignment;
     int32_t tile_count;
     const struct kiln_tile_kernel *const *tiles; /**< its tile kernels (kiln_tile.h), for NAME_prepare */
 } kiln_entry_variant;

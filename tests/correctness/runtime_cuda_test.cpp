@@ -320,6 +320,82 @@ TEST_F(CudaLaunch, CausalAttentionOfLongSequences) {
     EXPECT_EQ(fake->launch_grid[0], 4096u);
 }
 
+std::string bytes_of(const std::filesystem::path &file) {
+    std::ifstream in(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+BuildRequest hand_schedule(const std::string &generator, const std::string &file, const std::string &type,
+                           const std::filesystem::path &folder) {
+    BuildRequest request = request_for(generator, {"cuda"}, folder);
+    request.load = {std::string(KILN_BINARY_DIR) + "/lib/kiln_generators.so"};
+    request.params = {{"type", type}};
+    request.variants[0].schedule_file = std::string(KILN_SOURCE_DIR) + "/schedules/" + generator + "/" + file;
+    request.variants[0].schedule_text = bytes_of(request.variants[0].schedule_file);
+    return request;
+}
+
+TEST(CudaAccess, SixteenBytesAtATime) {
+    // The object holds the kernels as PTX.
+    for (auto [generator, file, type] : {std::tuple("chain_relu", "cuda.sched", "float32"),
+                                         std::tuple("chain_relu", "cuda_16bit.sched", "bfloat16"),
+                                         std::tuple("chain_relu", "cuda_16bit.sched", "float16"),
+                                         std::tuple("gelu_residual", "cuda_16bit.sched", "bfloat16"),
+                                         std::tuple("swiglu", "cuda_16bit.sched", "bfloat16")}) {
+        TemporaryFolder folder;
+        BuildResult built = build_library(hand_schedule(generator, file, type, folder.path()));
+        ASSERT_TRUE(built.ok) << render_all(built.diagnostics, "");
+        std::string code = bytes_of(built.archive);
+        for (const char *access : {"ld.global.nc.v4.b32", "st.global.v4.b32"}) {
+            EXPECT_NE(code.find(access), std::string::npos)
+                << access << " in " << generator << " of " << type;
+        }
+        EXPECT_NE(code.find("\"y\": 16"), std::string::npos)
+            << "what it asks for is in the text of NAME.json";
+    }
+}
+
+TEST_F(Cuda, AddressesThatWideAccessesMayNotBeginAt) {
+    TemporaryFolder folder;
+    LoadedLibrary lib = load(hand_schedule("chain_relu", "cuda.sched", "float32", folder.path()));
+    static int misaligned;
+    misaligned = 0;
+    // y = x + 1, whichever of the first two arguments is y: it is the one that holds no 5.
+    fake->loops = [](void **arguments) {
+        auto *p = *static_cast<float **>(arguments[0]), *q = *static_cast<float **>(arguments[1]);
+        misaligned += reinterpret_cast<uintptr_t>(p) % 16 != 0 || reinterpret_cast<uintptr_t>(q) % 16 != 0;
+        float *in = p[0] == 5 ? p : q, *out = in == p ? q : p;
+        for (int i = 0; i < 1024; i++) {
+            out[i] = in[i] + 1;
+        }
+    };
+    alignas(16) static float memory_x[1032], memory_y[1032];
+    auto view = reinterpret_cast<decltype(&kiln_view_cuda)>(lib.symbol("kiln_view_cuda"));
+    char stream;
+    kiln_call call = KILN_CALL_INIT;
+    call.cuda_stream = &stream;
+    for (int offset : {0, 1, 4, 7}) {
+        std::fill(std::begin(memory_x), std::end(memory_x), 5.0f);
+        std::fill(std::begin(memory_y), std::end(memory_y), -3.0f);
+        const int64_t n = 1024;
+        kiln_view x, y;
+        ASSERT_EQ(view(&x, KILN_FLOAT32, memory_x + offset, 1, &n, nullptr), KILN_OK);
+        ASSERT_EQ(view(&y, KILN_FLOAT32, memory_y + offset, 1, &n, nullptr), KILN_OK);
+        int allocs = fake->async_allocs, frees = fake->async_frees;
+        float a = 1, b = 1;
+        void *arguments[] = {&x.buffer, &a, &b, &y.buffer};
+        ASSERT_EQ(lib.call(&call, arguments), KILN_OK) << lib.last_message();
+        EXPECT_EQ(fake->async_allocs - allocs, offset % 4 == 0 ? 0 : 2);
+        EXPECT_EQ(fake->async_frees - frees, offset % 4 == 0 ? 0 : 2);
+        EXPECT_EQ(y.buffer.device, reinterpret_cast<uint64_t>(memory_y + offset));
+        for (int i = 0; i < 1032; i++) {
+            bool inside = i >= offset && i < offset + 1024;
+            ASSERT_EQ(memory_y[i], inside ? 6.0f : -3.0f) << offset << " at " << i;
+        }
+    }
+    EXPECT_EQ(misaligned, 0);
+}
+
 /// The value of float16 bits.
 double half(uint16_t h) {
     int exponent = h >> 10 & 31, fraction = h & 1023;

@@ -210,6 +210,9 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
         fake_cuda.refused++;
         return 1;
     }
+    if (fake_cuda.loops && !fake_cuda.launch_error) {
+        fake_cuda.loops(arguments);
+    }
     return fake_cuda.launch_error;
 }
 int cuFuncSetAttribute(void *function, int attribute, int value) {

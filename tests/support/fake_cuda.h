@@ -42,6 +42,8 @@ struct fake_cuda {
     void (*kernel)(const struct fake_launch_config *config, void **parameters);
     /** Of the last kernel of Halide's loops, also of one that was refused. */
     unsigned launch_grid[3], launch_block[3], launch_shared;
+    /** Called in place of a kernel of Halide's loops, if set, with what cuLaunchKernel got. */
+    void (*loops)(void **arguments);
     int refused; /**< launches beyond what an H200 allows, which answers them with CUDA_ERROR_INVALID_VALUE */
 };
 
