@@ -5,3 +5,5 @@ kiln_test(tile_fault_test LABEL correctness HALIDE SOURCES ${CMAKE_CURRENT_LIST_
           LINK kiln kiln_tile_programs)
 kiln_test(tile_verify_test LABEL correctness HALIDE SOURCES ${CMAKE_CURRENT_LIST_DIR}/tile_verify_test.cpp LINK kiln)
 kiln_test(tile_layout_test LABEL correctness HALIDE SOURCES ${CMAKE_CURRENT_LIST_DIR}/tile_layout_test.cpp LINK kiln)
+kiln_test(tile_sizes_test LABEL correctness HALIDE SOURCES ${CMAKE_CURRENT_LIST_DIR}/tile_sizes_test.cpp ${CMAKE_CURRENT_LIST_DIR}/tile_reference.cpp
+          LINK kiln kiln_tile_programs)

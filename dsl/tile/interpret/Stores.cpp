@@ -79,7 +79,12 @@ bool Machine::run(Actor &a, const StageStore &o, const Stmt &) {
         fault(a, fmt::format("`{}` lacks an axis of its box ({})", o.src, o.layout.str()));
     }
     const int first_row = *std::min_element(outer->begin(), outer->end()) + 64 * o.row_block;
-    std::vector<std::vector<int64_t>> lanes(at.size() / 32);
+    // Neighbours in a thread's first digit leave together, with those of the lanes beside it: eight rows of 16 bytes, as
+    // stmatrix writes them.
+    const std::vector<LayoutPart> &digits = t.registers.registers;
+    const size_t pair =
+        digits.empty() || digits[0].axis != o.layout.inner ? 1 : static_cast<size_t>(digits[0].extent);
+    std::map<std::pair<size_t, size_t>, std::set<int64_t>> chunks; // by registers and warp
     for (size_t e = 0; e < at.size(); e++) {
         const int i = (*inner)[e] - o.column, r = (*outer)[e] - first_row;
         if (i < 0 || i >= o.layout.inner_extent || r < 0 || r >= o.layout.outer_extent || !at.is_first(e)) {
@@ -111,18 +116,10 @@ bool Machine::run(Actor &a, const StageStore &o, const Stmt &) {
         } else {
             store_integer(t.type, to, v->integer(e));
         }
-        lanes[e / 32].push_back(byte);
+        chunks[{e / 128 / pair, e % 128 / 32}].insert(byte / 16 * 16);
     }
-    // A pair of 16-bit registers along the first digit is one word; four lanes of a row make the 16 bytes that stmatrix
-    // writes for eight rows at a time.
-    for (const std::vector<int64_t> &l : lanes) {
-        std::set<int64_t> chunks;
-        for (int64_t byte : l) {
-            chunks.insert(byte / 16 * 16);
-        }
-        if (!chunks.empty()) {
-            count_banks(run_.out.counters.shared_writes, {chunks.begin(), chunks.end()}, 16);
-        }
+    for (const auto &[request, at_bytes] : chunks) {
+        count_banks(run_.out.counters.shared_writes, {at_bytes.begin(), at_bytes.end()}, 16);
     }
     return true;
 }
