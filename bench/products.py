@@ -238,7 +238,7 @@ def write(path, session):
         "device": torch.cuda.get_device_name(), "driver": driver.driver(),
         "versions": {"kiln": version, "torch": torch.__version__, "cuda": torch.version.cuda},
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "command": "bench/products.py " + " ".join(sys.argv[1:]), "rows": session.rows}
+        "command": f"bench/{pathlib.Path(sys.argv[0]).name} " + " ".join(sys.argv[1:]), "rows": session.rows}
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""Times Kiln's tile kernels for rows (softmax, norms) and for gated products on a GPU against PyTorch, eager and compiled, and
+against the device's copy of as many bytes, in one process: CUDA graphs over rotating buffers, rounds interleaved in
+rotating order.
+
+usage: rows.py [--schedules FOLDER] [--knobs GENERATOR:knob=value,…] … [--kiln PATH] [--out FILE] [--only TEXT] [--rounds N]
+"""
+
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import sys
+import tempfile
+
+import torch
+import torch.nn.functional as F
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import kernel as kernels  # noqa: E402
+import products  # noqa: E402
+import timing  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+L2_BYTES = 256 << 20  # more than any GPU's cache: buffers rotate over so much
+
+
+def draw(*shape):
+    return torch.randn(shape, device="cuda").to(torch.bfloat16)
+
+
+def rows(name, count, columns, params, make, function):
+    """A kernel over rows. `make` gives the inputs after x; `function` the same mathematics from x and these."""
+    def sets():
+        each = 4 * count * columns
+        for _ in range(max(2, min(8, -(-L2_BYTES // each)))):
+            x = draw(count, columns)
+            yield [x, *make(columns)], torch.empty_like(x)
+    return {"name": f"{name} {count}x{columns}", "generator": name, "params": {"type": "bfloat16", **params}, "sets": sets,
+            "function": function, "bytes": 4 * count * columns, "flops": 0.0}
+
+
+def gated(m, n, k):
+    def sets():
+        for _ in range(2):
+            yield [draw(m, k), draw(n, k) / 16, draw(n, k) / 16], torch.empty((m, n), device="cuda", dtype=torch.bfloat16)
+    return {"name": f"gated_product {m}x{n}x{k} NT", "generator": "gated_product",
+            "params": {"type": "bfloat16", "transpose_w": "true"}, "sets": sets,
+            "function": lambda x, g, u: F.silu(x @ g.T) * (x @ u.T), "bytes": 2 * (m * k + 2 * n * k + m * n),
+            "flops": 4.0 * m * n * k}
+
+
+def works():
+    one = lambda c: [torch.ones(c, device="cuda", dtype=torch.bfloat16), 1e-5]  # noqa: E731
+    two = lambda c: [torch.ones(c, device="cuda", dtype=torch.bfloat16), 1e-5,  # noqa: E731
+                     torch.zeros(c, device="cuda", dtype=torch.bfloat16)]
+    for count, columns in ((8192, 4096), (65536, 1024)):
+        yield rows("softmax", count, columns, {}, lambda c: [], lambda x: F.softmax(x, -1))
+        yield rows("rms_norm", count, columns, {}, one, lambda x, g, e: F.rms_norm(x, g.shape, g, e))
+        yield rows("layer_norm", count, columns, {}, two, lambda x, g, e, b: F.layer_norm(x, g.shape, g, b, e))
+    yield gated(4096, 14336, 4096)
+
+
+class Session:
+    def __init__(self, arguments):
+        self.arguments = arguments
+        self.folder = tempfile.TemporaryDirectory()
+        self.rows = []
+
+    def build(self, work, knobs, folder):
+        file = pathlib.Path(self.arguments.schedules) / work["generator"] / "cuda_sm_90a.sched"
+        options = ["--target", "cuda-sm_90a", "--schedule", str(file)]
+        for knob in knobs:
+            options += ["--knob", knob]
+        try:
+            return kernels.Kernel(kernels.build(self.arguments.kiln, work["generator"], options, folder, work["params"]))
+        except kernels.KernelError as error:
+            return str(error)
+
+    def run(self, work):
+        print(work["name"], file=sys.stderr, flush=True)
+        given = [text.split(":", 1) for text in self.arguments.knobs]
+        choices = [[]] + [knobs.split(",") for generator, knobs in given if generator == work["generator"]]
+        base = pathlib.Path(self.folder.name) / work["name"].replace(" ", "_")
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            built = list(pool.map(lambda i: self.build(work, choices[i], base / str(i)), range(len(choices))))
+        sets = list(work["sets"]())
+        reference = work["function"](*[a.float() if torch.is_tensor(a) else a for a in sets[0][0]])
+        found = {}
+        for knobs, kernel in zip(choices, built):
+            name = " ".join(knobs) or "as written"
+            if isinstance(kernel, str):
+                print(f"    {name}: {kernel}", file=sys.stderr)
+                continue
+            calls = [lambda stream, a=[*inputs, out], k=kernel: k.bind(a, stream)() for inputs, out in sets]
+            try:
+                sets[0][1].fill_(float("nan"))
+                calls[0](torch.cuda.current_stream().cuda_stream)
+                torch.cuda.synchronize()
+            except kernels.KernelError as error:
+                print(f"    {name}: {error}", file=sys.stderr)
+                continue
+            error = ((sets[0][1].float() - reference).norm() / reference.norm()).item()
+            if not error <= 2.0**-8:
+                print(f"    {name}: off by {error:.3g} in norm, allowed {2.0**-8:.3g}; not timed", file=sys.stderr)
+                continue
+            found[name] = (calls, error, kernel.choice())
+        if not found:
+            return
+        compiled = torch.compile(work["function"], dynamic=False)
+        for inputs, _ in sets:
+            compiled(*inputs)
+        half = work["bytes"] // 2
+        source = [torch.empty(half, dtype=torch.uint8, device="cuda") for _ in sets]
+        target = [torch.empty(half, dtype=torch.uint8, device="cuda") for _ in sets]
+        rivals = {"pytorch": [lambda stream, i=inputs: work["function"](*i) for inputs, _ in sets],
+                  "torch.compile": [lambda stream, i=inputs: compiled(*i) for inputs, _ in sets],
+                  "copy": [lambda stream, a=a, b=b: a.copy_(b) for a, b in zip(target, source)]}
+        graphs = {n: products.captured(c) for n, c in rivals.items()}
+        graphs |= {f"kiln {n}": products.captured(c) for n, (c, _, _) in found.items()}
+        times = products.measure(graphs, len(sets), self.arguments.rounds, False)
+        best = min(found, key=lambda n: timing.median(times[f"kiln {n}"]))
+        _, error, choice = found[best]
+        mine = times[f"kiln {best}"]
+        for rival in rivals:
+            ratio, low, high = timing.paired_ratio(mine, times[rival])
+            self.rows.append({
+                "work": work["generator"], "shape": work["name"], "type": "bfloat16", "target": "cuda-sm_90a",
+                "regime": "sustained", "schedule": choice, "knobs": best, "ms": timing.median(mine) * 1e3, "baseline": rival,
+                "baseline_ms": timing.median(times[rival]) * 1e3, "ratio": ratio, "ratio_low": low, "ratio_high": high,
+                "bytes": work["bytes"], "flops": work["flops"], "error": error, "bound": 2.0**-8,
+                "samples": self.arguments.rounds,
+                "others": {n: timing.median(times["copy"]) / timing.median(times[f"kiln {n}"]) for n in found}})
+            print(f"  {best:28s} {timing.median(mine) * 1e6:8.1f} us, {ratio:.3f} [{low:.3f}, {high:.3f}] of {rival}",
+                  file=sys.stderr, flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--schedules", default=str(ROOT / "schedules"))
+    parser.add_argument("--knobs", action="append", default=[], help="more values for a generator's knobs to try")
+    parser.add_argument("--kiln", default=str(ROOT / "build" / "bin" / "kiln"))
+    parser.add_argument("--out", default=str(ROOT / "docs" / "results" / "rows.json"))
+    parser.add_argument("--only")
+    parser.add_argument("--rounds", type=int, default=21)
+    session = Session(parser.parse_args())
+    failed = 0
+    for work in works():
+        if session.arguments.only and session.arguments.only not in work["name"]:
+            continue
+        try:
+            session.run(work)
+        except (kernels.KernelError, RuntimeError) as error:
+            failed += 1
+            print(f"  failed: {error}", file=sys.stderr)
+        products.write(session.arguments.out, session)
+    print(session.arguments.out)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
