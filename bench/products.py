@@ -3,7 +3,8 @@
 CUDA graphs over rotating buffers, rounds interleaved in rotating order, back to back (sustained: the power limit
 throttles) and with an idle pause before each turn (cool).
 
-usage: products.py --schedule NAME=FILE[,knob=value…] … [--kiln PATH] [--out FILE] [--only TEXT] [--rounds N]
+usage: products.py --schedule NAME=FILE[,knob=value…] … [--f32-schedule NAME=FILE…] … [--kiln PATH] [--out FILE]
+                   [--only TEXT] [--rounds N]
 
 Every schedule that fits a work is timed; the best of them by median is the row's, and the others are in `others`.
 """
@@ -33,7 +34,7 @@ COOL_S = 0.025
 
 
 def works():
-    """(m, n, k, w transposed in memory, epilogue)"""
+    """(m, n, k, w transposed in memory, epilogue[, type]); bfloat16 where nothing is said"""
     for size in (2048, 4096, 8192):
         for transposed in (True, False):
             yield size, size, size, transposed, "none"
@@ -46,21 +47,23 @@ def works():
     yield 1000, 1000, 1000, True, "none"
     yield 4000, 4008, 4016, True, "none"
     yield 4096, 4096, 4096, True, "bias_gelutanh"
+    yield 4096, 4096, 4096, True, "none", torch.float32
 
 
 def params_of(transposed, epilogue, dtype=torch.bfloat16):
     return (("epilogue", epilogue), ("transpose_w", str(transposed).lower()), ("type", str(dtype).removeprefix("torch.")))
 
 
-def name_of(m, n, k, transposed, epilogue):
-    return f"{m}x{n}x{k} {'NT' if transposed else 'NN'}" + ("" if epilogue == "none" else " " + epilogue)
+def name_of(m, n, k, transposed, epilogue, dtype=torch.bfloat16):
+    return (f"{m}x{n}x{k} {'NT' if transposed else 'NN'}" + ("" if epilogue == "none" else " " + epilogue) +
+            (" float32" if dtype == torch.float32 else ""))
 
 
 class Case:
     """One work with as many sets of buffers as are needed to get past the L2 cache."""
 
     def __init__(self, m, n, k, transposed, epilogue, dtype=torch.bfloat16):
-        self.name = name_of(m, n, k, transposed, epilogue)
+        self.name = name_of(m, n, k, transposed, epilogue, dtype)
         self.shape, self.transposed, self.epilogue = (m, n, k), transposed, epilogue
         self.params = params_of(transposed, epilogue, dtype)
         each = 2 * (m * k + n * k + m * n)
@@ -149,15 +152,18 @@ class Session:
 
     def prepare(self, wanted):
         """Builds what the works need, as many at a time as there are cores."""
-        keys = sorted({(schedule, params_of(*work[3:])) for work in wanted for schedule in self.arguments.schedules})
+        keys = sorted({(schedule, params_of(*work[3:])) for work in wanted for schedule in self.schedules(work[5:])})
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             for key, made in zip(keys, pool.map(self.build, keys)):
                 self.built[key] = made if isinstance(made, str) else kernels.Kernel(made)
                 if isinstance(made, str):
                     print(f"{key[0][0]} {' '.join(v for _, v in key[1])}: {made}", file=sys.stderr)
 
+    def schedules(self, dtype):
+        return self.arguments.f32_schedules if torch.float32 in dtype else self.arguments.schedules
+
     def candidates(self, case):
-        for schedule in self.arguments.schedules:
+        for schedule in self.schedules([case.sets[0][0].dtype]):
             kernel = self.built[schedule, case.params]
             if isinstance(kernel, str):
                 continue
@@ -249,6 +255,7 @@ def write(path, session):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--schedule", dest="schedules", action="append", type=schedule_of, required=True)
+    parser.add_argument("--f32-schedule", dest="f32_schedules", action="append", type=schedule_of, default=[])
     parser.add_argument("--kiln", default=str(ROOT / "build" / "bin" / "kiln"))
     parser.add_argument("--out", default=str(ROOT / "docs" / "results" / "products.json"))
     parser.add_argument("--only", help="only works with one of these texts in their name, by commas")
