@@ -60,14 +60,13 @@ public:
         : outside_(outside), kernel_(kernel) {}
 
     TileBounds run(const std::vector<Func> &outputs) {
-        std::map<std::string, Function> env;
         std::vector<Function> functions;
         for (const Func &f : outputs) {
             functions.push_back(f.function());
             for (const auto &[name, function] : find_transitive_calls(f.function())) {
-                env.emplace(name, function);
+                env_.emplace(name, function);
             }
-            env.emplace(f.name(), f.function());
+            env_.emplace(f.name(), f.function());
         }
         for (const Func &f : outputs) {
             std::string name = schedule_name(f.function());
@@ -78,9 +77,9 @@ public:
                          1);
             }
         }
-        std::vector<std::string> order = topological_order(functions, env);
+        std::vector<std::string> order = topological_order(functions, env_);
         for (auto name = order.rbegin(); name != order.rend(); ++name) {
-            const Function &f = env.at(*name);
+            const Function &f = env_.at(*name);
             if (!needs_.count(*name)) {
                 continue;
             }
@@ -182,11 +181,17 @@ private:
                     fail(fmt::format(
                         "the tile kernel of `{}` reads dimension {} of `{}` at coordinates without "
                         "bounds",
-                        kernel_, d, base_name(callee)));
+                        kernel_, d, visible(callee)));
                 }
                 need(callee, static_cast<int>(box.size()), static_cast<int>(d), box[d].min, box[d].max);
             }
         }
+    }
+
+    /// An input's Func has the name of its buffer.
+    std::string visible(const std::string &callee) const {
+        auto it = env_.find(callee);
+        return it == env_.end() ? base_name(callee) : schedule_name(it->second);
     }
 
     [[noreturn]] static void fail(std::string message) {
@@ -198,6 +203,7 @@ private:
     }
 
     const std::set<std::string> &outside_;
+    std::map<std::string, Function> env_;
     const std::string &kernel_;
     std::map<std::string, std::vector<TileRange>> needs_; ///< of Funcs and buffers, by Halide's names
     std::set<std::string> names_;

@@ -86,14 +86,14 @@ public:
     TileStage run() {
         refuse_readers();
         tile::Kernel k = tile::build_kernel(plan_, outputs_);
+        views(k);
         std::vector<tile::PassRun> log;
         k = tile::run_passes(std::move(k), limits_of(target_), &log);
         s_.passes = tile::explain_passes(log);
         s_.remarks = k.remarks;
+        s_.conditions = k.conditions;
         s_.kernel = tile::emit_cuda(k);
         compile();
-        s_.conditions = k.conditions;
-        views(k);
         scalars();
         return std::move(s_);
     }
