@@ -43,7 +43,7 @@ class KernelError(RuntimeError):
 
 def build(kiln, generator, variants, folder, params=None, runtime=None, compiler="cc"):
     """Builds NAME.a and links it with the runtime to NAME.so in `folder`; returns that path. `variants`: the options of
-    `kiln build` that name targets and schedules (schedules.options)."""
+    `kiln build` that name targets and schedules."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     command = [str(kiln), "build", generator, *variants, "-o", str(folder), "--quiet"]

@@ -31,7 +31,6 @@ import torch  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import kernel as kernels  # noqa: E402
-import schedules  # noqa: E402
 import timing  # noqa: E402
 import works  # noqa: E402
 
@@ -119,7 +118,7 @@ class Session:
         key = (work.generator, tuple(sorted(work.params.items())), threads)
         if key not in self.built:
             folder = pathlib.Path(self.folder.name) / str(len(self.built))
-            variants = schedules.options(self.arguments.schedules, work.generator, self.arguments.target, work.params)
+            variants = ["--target", self.arguments.target, "--schedule", str(self.arguments.schedules)]
             shared = kernels.build(self.arguments.kiln, work.generator, variants, folder, work.params)
             self.built[key] = kernels.Kernel(shared, threads)
         return self.built[key]

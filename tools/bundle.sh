@@ -30,10 +30,10 @@ bundle_kernel() {
         params+=(--param "$param")
         name+=_${param#*=}
     done
-    target=${targets%%,*}
-    name+=_${target%%-*}
-    # shellcheck disable=SC2086 # one word a target
-    mapfile -t arguments < <("$KILN_PY/bin/python" bench/schedules.py schedules "$generator" ${targets//,/ } "$@")
+    name+=_${targets%%[-,]*}
+    for target in ${targets//,/ }; do
+        arguments+=(--target "$target" --schedule schedules)
+    done
     quietly "$KILN_LOG/bundle-$name.log" build/bin/kiln build "$generator" "${arguments[@]}" "${params[@]}" \
         --name "$name" -o "$folder/build"
     gcc -shared -o "$folder/$name.so" -Wl,--whole-archive "$folder/build/$name.a" -Wl,--no-whole-archive \

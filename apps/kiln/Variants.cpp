@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <filesystem>
 #include <map>
 
 namespace kiln::cli {
@@ -38,11 +39,11 @@ void VariantOptions::define(CLI::App &app, bool several) {
         app.add_option("-t,--target", targets_, fmt::format("Where it runs: cpu-avx2, opencl, cuda{}", again))
             ->type_name("TARGET")
             ->allow_extra_args(false);
-    schedule_option_ =
-        app.add_option("-s,--schedule", schedules_,
-                       fmt::format("The schedule file of the target before it, or `default`{}", again))
-            ->type_name("FILE")
-            ->allow_extra_args(false);
+    schedule_option_ = app.add_option("-s,--schedule", schedules_,
+                                      fmt::format("The schedule file of the target before it, {}`default`{}",
+                                                  several ? "a folder of schedules, or " : "or ", again))
+                           ->type_name("FILE")
+                           ->allow_extra_args(false);
     knob_option_ = app.add_option("-k,--knob", knobs_,
                                   "A value for a knob of the schedule before it, k=v; may be repeated")
                        ->type_name("K=V")
@@ -98,7 +99,9 @@ std::vector<VariantRequest> VariantOptions::requests(const CLI::App &app,
         variant.target = draft.target.value_or(Target{});
         variant.knobs = parse_knobs(draft.knobs);
         variant.conditions = draft.conditions;
-        if (draft.schedule && *draft.schedule != "default") {
+        if (draft.schedule && std::filesystem::is_directory(*draft.schedule)) {
+            variant.schedule_file = *draft.schedule;
+        } else if (draft.schedule && *draft.schedule != "default") {
             variant.schedule_file = *draft.schedule;
             variant.schedule_text = read_text_file(*draft.schedule, "schedule");
             sources[*draft.schedule] = variant.schedule_text;

@@ -15,7 +15,7 @@ public:
 
     /// In the order of the command line: each --target begins a variant, and --schedule, --knob and --when belong to the
     /// --target before them (to the first one where there is none before). A second --schedule after one --target makes
-    /// another variant of that target. Without --target, that of the schedule, or plain `cpu`. Reads the schedule files
+    /// another variant of that target. A folder stands for all variants that it has for the target. Without --target, that of the schedule, or plain `cpu`. Reads the schedule files
     /// and keeps their texts in `sources`. Throws Error: K0930… for the files, K0923 for a condition.
     std::vector<VariantRequest> requests(const CLI::App &app,
                                          std::map<std::string, std::string> &sources) const;

@@ -1,6 +1,7 @@
 #include "dsl/lower/BuildLibrary.h"
 
 #include "dsl/lower/BuildProtocol.h"
+#include "dsl/lower/LibraryRequest.h"
 #include "dsl/lower/Tools.h"
 #include "dsl/lower/WriteLibrary.h"
 #include "dsl/support/Files.h"
@@ -149,6 +150,21 @@ std::vector<VariantRequest> fallbacks(const LibraryParts &parts) {
     return out;
 }
 
+/// The variants that a folder of schedules has for this target and these parameters; else the variant itself.
+std::vector<VariantRequest> out_of_folder(const BuildRequest &request, const VariantRequest &variant) {
+    if (!variant.schedule_text.empty() || variant.schedule_file.empty() ||
+        !fs::is_directory(variant.schedule_file)) {
+        return {variant};
+    }
+    std::vector<VariantRequest> chosen = choose_schedules(request.generator, variant.target,
+                                                          {variant.schedule_file, "default"}, request.params);
+    for (VariantRequest &one : chosen) {
+        one.knobs = variant.knobs;
+        one.conditions.insert(one.conditions.end(), variant.conditions.begin(), variant.conditions.end());
+    }
+    return chosen;
+}
+
 void build(const BuildRequest &request, const std::string &name, BuildResult &result) {
     check_c_name(name);
     if (request.variants.empty()) {
@@ -183,7 +199,9 @@ void build(const BuildRequest &request, const std::string &name, BuildResult &re
         parts.variants.push_back({std::move(variant), std::move(reply), object});
     };
     for (const VariantRequest &variant : request.variants) {
-        add(variant);
+        for (const VariantRequest &chosen : out_of_folder(request, variant)) {
+            add(chosen);
+        }
     }
     if (has_errors(result.diagnostics)) {
         return;

@@ -38,7 +38,9 @@ struct VariantCondition {
 /// One compiled form of the kernel. The library picks the first one that fits the machine and the call.
 struct VariantRequest {
     Target target;
-    std::string schedule_file; ///< for messages; may be "" with schedule_text given
+    /// For messages; may be "" with schedule_text given. A folder, without text: choose_schedules takes the target's
+    /// variants out of it when the library is built, or the default schedule where it has none.
+    std::string schedule_file;
     std::string schedule_text; ///< empty: the default schedule
     std::string schedule_name; ///< which of the text's schedules; "": the first for this generator and target
     std::map<std::string, std::string>

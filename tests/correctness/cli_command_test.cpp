@@ -53,6 +53,37 @@ TEST_F(CliCommandTest, BuildPutsVariantsBehindOneName) {
     EXPECT_TRUE(!fs::exists(path("bad")) || fs::is_empty(path("bad")));
 }
 
+TEST_F(CliCommandTest, AFolderOfSchedules) {
+    fs::create_directories(path("all/chain_relu"));
+    auto schedule = [](const std::string &name, int lanes) {
+        return "schedule " + name + " {\n  op chain_relu\n  target cpu\n  y.vectorize(i, " +
+               std::to_string(lanes) + ", GuardWithIf);\n}\n";
+    };
+    write("all/chain_relu/cpu_avx2.sched", schedule("plain", 8));
+    write("all/chain_relu/short.sched", schedule("for_short_ones", 4));
+    write("all/chain_relu/half.sched", schedule("for_16_bits", 16));
+    write("all/variants.txt", "chain_relu cpu_avx2 half type=bfloat16\n"
+                              "chain_relu cpu_avx2 short x.extent(0) <= 64\n");
+    auto names = [&](std::vector<std::string> more) {
+        std::vector<std::string> arguments = {"build", "chain_relu", "--schedule", "all", "-o", "out"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        CliRun run = kiln(arguments);
+        EXPECT_EQ(run.code, 0) << run.err;
+        std::string found;
+        nlohmann::json contract = nlohmann::json::parse(read("out/chain_relu.json"));
+        for (const auto &v : contract["variants"]) {
+            found += v["schedule_name"].get<std::string>() + " ";
+        }
+        return found;
+    };
+    EXPECT_EQ(names({"--target", "cpu-avx2"}), "for_short_ones plain ");
+    EXPECT_EQ(names({"--target", "cpu-avx2", "--param", "type=bfloat16"}), "for_16_bits ");
+    EXPECT_EQ(names({"--target", "opencl"}), "default_opencl ") << "it has none";
+    // Each problem of a check by its own parameters.
+    CliRun run = kiln({"check", "chain_relu", "--schedule", "all", "--target", "cpu-avx2", "--quick"});
+    EXPECT_EQ(run.code, 0) << run.err;
+}
+
 TEST_F(CliCommandTest, Schedule) {
     write("a.sched", good_chain);
     CliRun run = kiln({"schedule", "check", "a.sched"});
