@@ -7,8 +7,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <thread>
 
 #include <dlfcn.h>
@@ -342,6 +344,51 @@ TEST_F(TileLibrary, TwoOutputs) {
     for (halide_buffer_t *b : {hx.buffer(), hw.buffer(), hy.buffer(), ht.buffer()}) {
         lib.device_free(nullptr, b);
     }
+}
+
+/// One kernel's output is the next one's input, in memory between them.
+TEST_F(TileLibrary, TwoKernels) {
+    std::string schedule = R"(schedule chain {
+  op tile_chain
+  target cuda sm_90a
+  h.compute_root().tile(j, m, jo, mo, ji, mi, 128, 128).gpu_blocks(jo, mo).tile_kernel();
+  inner.compute_at(h, jo).store_in(Register);
+  inner.update().split(k, ko, ki, 64).mma(wgmma);
+  x.in(inner).compute_at(inner, ko).store_in(GPUShared).copy(tma).stages(4);
+  w.in(inner).compute_at(inner, ko).store_in(GPUShared).copy(tma).stages(4);
+  y.tile(n, m, no, mo, ni, mi, 128, 128).gpu_blocks(no, mo).tile_kernel();
+  outer.compute_at(y, no).store_in(Register);
+  outer.update().split(r, ro, ri, 64).mma(wgmma);
+  h.in(outer).compute_at(outer, ro).store_in(GPUShared).copy(tma).stages(4);
+  v.in(outer).compute_at(outer, ro).store_in(GPUShared).copy(tma).stages(4);
+}
+)";
+    static std::vector<std::set<uint64_t>> addresses;
+    addresses.clear();
+    fake->kernel = [](const fake_launch_config *, void **p) {
+        std::set<uint64_t> found;
+        for (int i = 0; i < 3; i++) {
+            fake_tensor_map m;
+            memcpy(&m, p[i], sizeof(m));
+            found.insert(m.address);
+        }
+        addresses.push_back(found);
+    };
+    LoadedLibrary &lib = tile_library("tile_chain", schedule);
+    OnDevice x = bf16({64, 300}), w = bf16({64, 100}, 64), v = bf16({100, 200}, 104), y = bf16({200, 300});
+    void *arguments[] = {x.buffer(), w.buffer(), v.buffer(), y.buffer()};
+    ASSERT_EQ(call(lib, {&x, &w, &v, &y}, arguments), KILN_OK) << lib.last_message();
+    EXPECT_EQ(lib.last_choice(), "tile_chain: `cuda sm_90a`, schedule `chain`");
+    ASSERT_EQ(addresses.size(), 2u);
+    EXPECT_TRUE(addresses[0].count(x.view.buffer.device) && addresses[0].count(w.view.buffer.device));
+    EXPECT_TRUE(addresses[1].count(v.view.buffer.device) && addresses[1].count(y.view.buffer.device));
+    std::vector<uint64_t> between;
+    std::set_intersection(addresses[0].begin(), addresses[0].end(), addresses[1].begin(), addresses[1].end(),
+                          std::back_inserter(between));
+    EXPECT_EQ(between.size(), 1u);
+    EXPECT_EQ(fake->async_allocs, 1);
+    EXPECT_EQ(fake->async_frees, 1);
+    EXPECT_EQ(lib.prepare(nullptr), KILN_OK) << lib.last_message();
 }
 
 TEST_F(TileLibrary, SameBytesTwice) {

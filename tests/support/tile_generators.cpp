@@ -63,8 +63,29 @@ public:
     }
 };
 
+/// y = (x w) v, the inner product rounded: two kernels, one after the other.
+class TileChain : public Halide::Generator<TileChain> {
+public:
+    Input<Buffer<>> x{"x", BFloat(16), 2}; ///< (k, m)
+    Input<Buffer<>> w{"w", BFloat(16), 2}; ///< (k, j)
+    Input<Buffer<>> v{"v", BFloat(16), 2}; ///< (j, n)
+    Output<Buffer<>> y{"y", BFloat(16), 2};
+    void generate() {
+        Var n{"n"}, m{"m"}, j{"j"};
+        RDom k(0, x.dim(0).extent(), "k"), r(0, v.dim(0).extent(), "r");
+        Func inner{"inner"}, h{"h"}, outer{"outer"};
+        inner(j, m) = 0.0f;
+        inner(j, m) += cast<float>(x(k, m)) * cast<float>(w(k, j));
+        h(j, m) = cast(BFloat(16), inner(j, m));
+        outer(n, m) = 0.0f;
+        outer(n, m) += cast<float>(h(r, m)) * cast<float>(v(r, n));
+        y(n, m) = cast(BFloat(16), outer(n, m));
+    }
+};
+
 } // namespace
 
 KILN_GENERATOR(TileProduct, tile_product, {.summary = "a matrix product"})
 KILN_GENERATOR(TileBetween, tile_between, {.summary = "a matrix product between loops"})
+KILN_GENERATOR(TileChain, tile_chain, {.summary = "a product of a product"})
 KILN_GENERATOR(TileTwoOutputs, tile_two_outputs, {.summary = "a matrix product and its rows' maxima"})
