@@ -4,7 +4,7 @@
 #include "dsl/tile/emit/CudaPrinter.h"
 #include "dsl/tile/emit/ExprC.h"
 #include "dsl/tile/passes/Runner.h"
-#include "tests/correctness/tile_reference.h"
+#include "tests/correctness/tile_launch.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -148,6 +148,15 @@ std::vector<Case> cases() {
     all.push_back(make("sync_nn", "gemm_nn", kinds(CopyKind::Plain, MmaKind::MmaSync)));
     all.push_back(make("sync_tn", "gemm_tn", kinds(CopyKind::Tma, MmaKind::MmaSync)));
     all.push_back(make("wgmma_async", "gemm_nt", kinds(CopyKind::CpAsync, MmaKind::Wgmma)));
+    auto together = [&](MmaKind products) {
+        return [=](TilePlan &p) {
+            kinds(CopyKind::Plain, products)(p);
+            p.producers = 0;
+        };
+    };
+    all.push_back(make("together_fma", "gemm_bias_gelu", together(MmaKind::Fma)));
+    all.push_back(make("together_sync", "gemm_tt", together(MmaKind::MmaSync)));
+    all.push_back(make("together_wgmma", "gemm_nn", together(MmaKind::Wgmma), {false}));
     all.push_back(make("softmax_plain", "row_softmax", {}, {false}));
     return all;
 }
@@ -251,39 +260,6 @@ std::filesystem::path TileEmulated::folder_;
 std::string TileEmulated::log_;
 void *TileEmulated::library_ = nullptr;
 
-/// The same elements with rows at multiples of 16 bytes, as TMA wants them; what lies between is poisoned.
-Array spread(const Array &a) {
-    std::vector<int64_t> strides;
-    int64_t next = 1;
-    for (int64_t e : a.extents) {
-        strides.push_back(next);
-        const int64_t unit = std::max(1, 16 / a.type.bytes());
-        next = (next * e + unit) / unit * unit;
-    }
-    Array b(a.type, a.extents, strides);
-    b.bytes.assign(static_cast<size_t>(next * a.type.bytes()), 0xff);
-    std::vector<int64_t> index(a.extents.size());
-    for (int64_t i = 0; i < a.size(); i++) {
-        std::memcpy(b.bytes.data() + b.offset(index) * a.type.bytes(),
-                    a.bytes.data() + a.offset(index) * a.type.bytes(), static_cast<size_t>(a.type.bytes()));
-        for (size_t d = 0; d < index.size() && ++index[d] == a.extents[d]; d++) {
-            index[d] = 0;
-        }
-    }
-    return b;
-}
-
-int64_t evaluate(Expr e, const Memory &m) {
-    for (const auto &[name, a] : m) {
-        for (size_t d = 0; d < a.extents.size(); d++) {
-            e = replace_variable(e, fmt::format("{}.extent.{}", name, d), static_cast<int>(a.extents[d]));
-            e = replace_variable(e, fmt::format("{}.stride.{}", name, d), static_cast<int>(a.strides[d]));
-            e = replace_variable(e, fmt::format("{}.min.{}", name, d), 0);
-        }
-    }
-    return as_const_int(simplify(e)).value();
-}
-
 /// Runs the case on `m`; "" or the fault.
 std::string launch(const Case &c, size_t number, Memory &m) {
     std::vector<std::vector<uint8_t>> storage;
@@ -322,11 +298,9 @@ std::string launch(const Case &c, size_t number, Memory &m) {
         case KernelParam::Kind::Value:
             put(static_cast<int>(evaluate(k.value, m)));
             break;
-        case KernelParam::Kind::Reciprocal: {
-            const uint64_t v = static_cast<uint64_t>(std::max<int64_t>(1, evaluate(k.value, m)));
-            put(static_cast<unsigned long long>(~uint64_t(0) / v + 1));
+        case KernelParam::Kind::Reciprocal:
+            put(reciprocal_of(evaluate(k.value, m)));
             break;
-        }
         case KernelParam::Kind::Counter:
             put(std::array<int, 2>{});
             break;
@@ -355,14 +329,8 @@ std::string check(const Case &c, size_t number) {
         // Running sums round the operand of a product by another maximum than the formula does (docs/numerics.md).
         const double units = c.program == "attention" ? 8 : 2;
         fault = fault.empty() ? compare(m, wanted, units) : fault;
-        for (const auto &[name, a] : m) { // nothing beside the elements of outputs is written
-            Array expected = before.at(name);
-            if (wanted.count(name)) {
-                expected.each([&](int64_t at) { expected.set(at, a.get(at)); });
-            }
-            if (fault.empty() && expected.bytes != a.bytes) {
-                fault = fmt::format("writes outside `{}`", name);
-            }
+        if (const std::string where = written_outside(before, m, wanted); fault.empty() && !where.empty()) {
+            fault = fmt::format("writes outside `{}`", where);
         }
         if (!fault.empty()) {
             return fault;

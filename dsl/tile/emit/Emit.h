@@ -61,6 +61,10 @@ struct EmitOptions {
 /// Throws Error K1153 where a statement has no form in CUDA.
 EmittedKernel emit_cuda(const Kernel &k, const EmitOptions &options = {});
 
+/// OpenCL C 1.2 of a kernel without a producer (TilePlan::producers 0) whose products are by multiply and add. Arguments
+/// as in `params`; one work-group a tile. Its local memory is declared inside. Throws Error K1153 otherwise.
+EmittedKernel emit_opencl(const Kernel &k, const EmitOptions &options = {});
+
 /// What ptxas and NVRTC said.
 struct CompiledKernel {
     std::string cubin;

@@ -76,13 +76,16 @@ int CudaPrinter::full_arrivals(const Ring &r) const {
 }
 
 std::string CudaPrinter::barriers() {
+    bool waits = false; // without a producer nobody does
+    walk(k_.body, [&](const Stmt &s) { waits |= s.as<Wait>() != nullptr; });
+    const std::vector<Ring> rings = waits ? k_.rings : std::vector<Ring>();
     return apart([&] {
-        for (const Ring &r : k_.rings) {
+        for (const Ring &r : rings) {
             line(fmt::format("const u32 {} = shared + {}, {} = shared + {};", id("full_", r.name), r.barriers,
                              id("empty_", r.name), r.barriers + 8 * r.depth));
         }
         const bool prefetches = !maps_.empty();
-        if (k_.rings.empty() && !prefetches && !k_.plan.dynamic) {
+        if (rings.empty() && !prefetches && !k_.plan.dynamic) {
             return;
         }
         open("if (threadIdx.x == 0)");
@@ -91,13 +94,13 @@ std::string CudaPrinter::barriers() {
                              tensor_map(m.map.view, m.map.box, m.map.swizzle)));
         }
         const std::string &init = dialect_.use("mbar_init");
-        for (const Ring &r : k_.rings) {
+        for (const Ring &r : rings) {
             open(fmt::format("for (int i = 0; i < {}; i++)", r.depth));
             line(fmt::format("{}({} + 8 * i, {});", init, id("full_", r.name), full_arrivals(r)));
             line(fmt::format("{}({} + 8 * i, {});", init, id("empty_", r.name), r.consumers));
             close();
         }
-        if (k_.plan.dynamic && !k_.rings.empty()) {
+        if (k_.plan.dynamic && !rings.empty()) {
             open("for (int i = 0; i < 2; i++)");
             line(fmt::format("{}(shared + {} + 8 * i, 1);", init, dynamic_at_));
             line(fmt::format("{}(shared + {} + 8 * i, {});", init, dynamic_at_ + 16, 4 * k_.plan.consumers));
@@ -235,7 +238,7 @@ void CudaPrinter::dynamic_tiles(const TileLoop &t) {
     const std::string finish =
         "if (atomicAdd(counter + 1, 1) == (int)gridDim.x - 1) { counter[0] = 0; counter[1] = 0; "
         "__threadfence(); }";
-    if (k_.rings.empty()) {
+    if (crew_.whole) {
         line("u32 tile = blockIdx.x;");
         open(fmt::format("while (tile < {})", tiles));
         tile_coordinates("tile");

@@ -337,7 +337,9 @@ void Printer::statement(const Stmt &s) {
         global_store(*g);
     } else if (const Copy *c = s.as<Copy>()) {
         line("// " + comment(s));
-        plain_copy(c->dst, c->from, CopyKind::Plain);
+        auto plan = k_.plan.copies.find(c->from.view);
+        const bool async = plan != k_.plan.copies.end() && plan->second.kind == CopyKind::CpAsync;
+        plain_copy(c->dst, c->from, async ? CopyKind::CpAsync : CopyKind::Plain);
     } else if (const Load *l = s.as<Load>(); l && l->kind != CopyKind::Tma) {
         line("// " + comment(s));
         plain_copy(l->dst, l->from, l->kind);
