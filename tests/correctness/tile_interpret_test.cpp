@@ -32,6 +32,32 @@ bool has_functions(const Kernel &k) {
     return f.found;
 }
 
+std::string refusal(const std::string &value, Memory memory) {
+    const std::string text =
+        "kernel t {\n  axes i:8\n  input x: f32 rank 1\n  output y: f32 rank 1\n  body {\n"
+        "    a: f32[i:8] = map " +
+        value + "\n    store y[0 + %i] = a\n  }\n}\n";
+    try {
+        const Kernel k = parse_kernel(text);
+        return interpret(k, memory).fault;
+    } catch (const Error &e) {
+        return render(e.diagnostics.at(0), "");
+    }
+}
+
+TEST(TileInterpretInput, IsChecked) {
+    const Array eight(Halide::Float(32), {8});
+    EXPECT_EQ(refusal("x[%i]", {{"x", eight}, {"y", eight}}), "");
+    EXPECT_EQ(refusal("x[%i]", {{"x", eight}}), "error[K1167]: view `y` has no array\n");
+    EXPECT_EQ(refusal("x[%i]", {{"x", Array(Halide::Float(32), {8, 2})}, {"y", eight}}),
+              "error[K1167]: view `x` is f32 of rank 1, its array f32 of rank 2\n");
+    EXPECT_EQ(refusal("gamma_f32(x[%i])", {{"x", eight}, {"y", eight}}),
+              "error[K1167]: the interpreter does not know the function `gamma_f32`\n"
+              "   = help: it knows Halide's arithmetic, comparisons, bit operations and float functions\n");
+    EXPECT_EQ(refusal("x[%i]", {{"x", eight}, {"y", Array(Halide::Float(32), {9})}}),
+              "`y` is not written at (8)");
+}
+
 class TileInterpret : public testing::TestWithParam<std::string> {};
 
 TEST_P(TileInterpret, AgreesWithHalideAtEveryStage) {

@@ -37,8 +37,12 @@ TEST(TileText, ReadsMeaning) {
     ASSERT_EQ(k.rings.size(), 2u);
     EXPECT_EQ(k.rings[1].consumers, 2);
     const Body &inside = k.body[1].as<Role>()->body;
-    const For *f = inside[0].as<For>();
+    const Skip *skip = inside[0].as<Skip>();
+    ASSERT_TRUE(skip);
+    EXPECT_EQ(skip->ring, "r0");
+    const For *f = inside[1].as<For>();
     ASSERT_TRUE(f);
+    EXPECT_TRUE(f->untested_from.defined() && f->untested_to.defined());
     ASSERT_EQ(f->carry.size(), 2u);
     EXPECT_TRUE(Halide::Internal::is_negative_const(f->carry[1].init));
     const Mma *m = f->body[2].as<Mma>();
@@ -47,7 +51,7 @@ TEST(TileText, ReadsMeaning) {
     EXPECT_TRUE(m->zero_when.defined());
     EXPECT_TRUE(m->limit.defined());
     EXPECT_EQ(f->body[3].func, "again");
-    const Map *map = inside[1].as<Map>();
+    const Map *map = inside[2].as<Map>();
     ASSERT_TRUE(map);
     EXPECT_TRUE(map->unless.defined());
     EXPECT_EQ(k.axes_of(map->value), std::set<std::string>{"i"});

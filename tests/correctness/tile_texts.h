@@ -97,7 +97,8 @@ inline std::string every_statement_text() {
       }
     }
     role consumer warpgroups 1 from 0 threads 128 registers 232 {
-      for v in 0 .. b - 1 carry c: f32[i:64, k:32] @L0 = -inf then c1, z: i32[i:64] @L1 partial = -3 then z {  // f
+      skip r0 by max(b - turn, 0)
+      for v in 0 .. b - 1 untested 1 .. wg + 3 carry c: f32[i:64, k:32] @L0 = -inf then c1, z: i32[i:64] @L1 partial = -3 then z {  // f
         wait full r0
         mma_fence
         c1: f32[i:64, k:32] @L0 in c = mma(c, s, s; k below y.extent.0 - v*32) zero when v == 0
