@@ -145,7 +145,8 @@ public:
             return code;
         }
         for (int32_t i = 0; i < view_count; i++) {
-            if (views[i].is_output) {
+            if (views[i].is_output) { // all of it is written: what the host had there is no newer
+                views[i].buffer->set_host_dirty(false);
                 views[i].buffer->set_device_dirty(true);
             }
         }

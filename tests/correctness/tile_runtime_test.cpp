@@ -279,6 +279,14 @@ TEST_F(Tile, CountersAreOnTheStream) {
     EXPECT_EQ(fake->alloc_stream, &stream);
 }
 
+// What the host wrote into an output before the call is overwritten, so it is not the newer copy.
+TEST_F(Tile, OutputsThatTheHostWrote) {
+    y.set_host_dirty(true);
+    ASSERT_EQ(launch(), 0) << message();
+    EXPECT_FALSE(y.host_dirty());
+    EXPECT_TRUE(y.device_dirty());
+}
+
 TEST_F(Tile, OutputsGetMemory) {
     y.device = 0;
     y.device_interface = nullptr;
