@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 namespace kiln {
@@ -176,10 +177,6 @@ private:
             for (const StageNest &stage : f->stages) {
                 if (const DirectiveCall *c = said(stage.tile, "split_reduce")) {
                     not_made(*c, "leave it out: one block adds up the whole sum");
-                }
-                if (const DirectiveCall *c = said(stage.tile, "pipeline_stage");
-                    c && c->args[0].int_value > 0) {
-                    not_made(*c, "leave it out: products run in the order of the definitions");
                 }
                 if (const DirectiveCall *c = said(stage.tile, "mma"); c && c->args[1].text == "tf32") {
                     not_made(*c, "multiply in float32 with `mma(fma)`, or round the operands to 16 bits");
@@ -396,7 +393,7 @@ private:
         const Rows rows = rows_of(g);
         const DirectiveCall *given = said(g.kernel->tile, "registers");
         const int64_t unit = cx.limits.registers_unit, most = cx.limits.registers;
-        if (unit <= 0 || most <= 0) {
+        if (unit <= 0 || most <= 0 || accumulators == 0) {
             return;
         }
         // What setmaxnreg can give a consumer, when the producer keeps little.
@@ -486,6 +483,7 @@ private:
         std::vector<std::string> parts;
         const FuncNest *deepest = nullptr;
         int64_t deepest_bytes = 0;
+        std::map<std::string, int64_t> counted;
         for (const FuncNest *f : g.inside) {
             if (!f->is_wrapper || f->memory != "GPUShared" || !f->info) {
                 continue;
@@ -502,7 +500,10 @@ private:
             }
             const DirectiveCall *stages = said(f->tile, "stages");
             const int64_t depth = stages ? stages->args[0].int_value : 1;
-            bytes += slot * depth;
+            // Wrappers that copy the same become one: whether they do shows when the kernel is made.
+            int64_t &of_input = counted[f->info->name];
+            bytes += std::max<int64_t>(slot * depth - of_input, 0);
+            of_input = std::max(of_input, slot * depth);
             parts.push_back(fmt::format("{} x {} for `{}`", depth, slot, f->name));
             if (slot * depth > deepest_bytes) {
                 deepest = f;

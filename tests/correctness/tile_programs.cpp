@@ -110,7 +110,7 @@ Program gemm_residual() {
               matrix_plan({"acc"}),
               {x, w, res},
               {matrix_extents(256, 128, 128), matrix_extents(131, 72, 72)}};
-    p.plan.copies["res"] = {CopyKind::Tma, 128, 1, {}};
+    p.plan.copies["res"] = {CopyKind::Tma, 128, 1, false, {}};
     for (Extents &e : p.sizes) {
         e["res"] = e["y"];
     }
@@ -361,24 +361,52 @@ Program column_sums() {
         "column_sums", {y}, plan, {x}, {{{"x", {512, 128}}, {"y", {512}}}, {{"x", {300, 45}}, {"y", {300}}}}};
 }
 
-/// Causal attention in blocks of 64 keys, as a Tuple carried over them (dsl/ops/Attention.h has the formulas).
-Program attention() {
-    const int block = 64, width = 64;
+TilePlan attention_plan(const std::string &kernel, int rows, int width) {
+    TilePlan plan;
+    plan.kernel = kernel;
+    plan.blocks = {{"d", "", width}, {"i", "io", rows}, {"h", "ho", 1}};
+    plan.grid = {"ho", "io"};
+    plan.rows = "i";
+    plan.consumers = rows / 64;
+    plan.split["o"]["rt"] = 1;
+    plan.tiles = {"score", "p"};
+    plan.products = {{"s", {}}, {"pv", {MmaKind::Wgmma, 1, {}}}};
+    plan.copies = {{"q", {CopyKind::Tma, 128, 1, false, {}}}, {"key", {}}, {"value", {}}};
+    return plan;
+}
+
+Expr causal(Expr i, Expr j) {
+    return j <= i;
+}
+Expr window(Expr i, Expr j) {
+    return j <= i && i - j < 70;
+}
+Expr softcap(Expr score, Expr, Expr) {
+    return 2.0f * tanh(score * 0.5f);
+}
+
+} // namespace
+
+Program attention_program(const AttentionForm &form) {
+    const int block = form.block, width = form.width;
     ImageParam q(bf16_type, 3, "q"), key(bf16_type, 3, "key"), value(bf16_type, 3, "value");
-    Expr keys = key.dim(1).extent();
+    Expr keys = key.dim(1).extent(), kh = form.group == 1 ? Expr(v.h) : v.h / form.group;
     RDom rd(0, width, "rd"), r(0, block, "r"), rt(0, (keys + block - 1) / block, "rt");
     Func s("s"), score("score"), top("top"), p("p"), total("total"), pv("pv"), o("o"), y("y"), lse("lse");
     auto safe = [](const Expr &m) { return select(m == minus_inf(), 0.0f, m); };
     s(v.j, v.i, v.h) = 0.0f;
-    s(v.j, v.i, v.h) += f32(q(rd, v.i, v.h)) * f32(key(rd, v.j, v.h));
-    score(v.j, v.i, v.h) = select(v.j <= v.i && v.j < keys, s(v.j, v.i, v.h) * 0.125f, minus_inf());
+    s(v.j, v.i, v.h) += f32(q(rd, v.i, v.h)) * f32(key(rd, v.j, kh));
+    Expr scaled = s(v.j, v.i, v.h) * 0.125f;
+    scaled = form.change ? form.change(scaled, v.i, v.j) : scaled;
+    Expr seen = form.mask ? form.mask(v.i, v.j) && v.j < keys : v.j < keys;
+    score(v.j, v.i, v.h) = select(seen, scaled, minus_inf());
     top(v.t, v.i, v.h) = minus_inf();
     top(v.t, v.i, v.h) = max(top(v.t, v.i, v.h), score(v.t * block + r, v.i, v.h));
     p(v.j, v.t, v.i, v.h) = exp(score(v.t * block + v.j, v.i, v.h) - safe(top(v.t, v.i, v.h)));
     total(v.t, v.i, v.h) = 0.0f;
     total(v.t, v.i, v.h) += p(r, v.t, v.i, v.h);
     pv(v.d, v.t, v.i, v.h) = 0.0f;
-    pv(v.d, v.t, v.i, v.h) += f32(bf16(p(r, v.t, v.i, v.h))) * f32(value(v.d, v.t * block + r, v.h));
+    pv(v.d, v.t, v.i, v.h) += f32(bf16(p(r, v.t, v.i, v.h))) * f32(value(v.d, v.t * block + r, kh));
     o(v.d, v.i, v.h) = Tuple(minus_inf(), 0.0f, 0.0f);
     Expr was = o(v.d, v.i, v.h)[0], here = top(rt, v.i, v.h), now = max(was, here);
     Expr old_scale = exp(was - safe(now)), scale = exp(here - safe(now));
@@ -388,48 +416,79 @@ Program attention() {
     y(v.d, v.i, v.h) = bf16(select(l > 0.0f, o(v.d, v.i, v.h)[2] / l, 0.0f));
     lse(v.i, v.h) = select(l0 > 0.0f, o(0, v.i, v.h)[0] + log(l0), minus_inf());
 
-    TilePlan plan;
-    plan.kernel = "y";
-    plan.blocks = {{"d", "", width}, {"i", "io", 128}, {"h", "ho", 1}};
-    plan.grid = {"ho", "io"};
-    plan.rows = "i";
-    plan.split["o"]["rt"] = 1;
-    plan.tiles = {"score", "p"};
-    plan.products = {{"s", {}}, {"pv", {MmaKind::Wgmma, 1, {}}}};
-    plan.copies = {{"q", {CopyKind::Tma, 128, 1, {}}}, {"key", {}}, {"value", {}}};
-    auto extents = [](int queries, int keys, int heads) {
-        return Extents{{"q", {64, queries, heads}},
-                       {"key", {64, keys, heads}},
-                       {"value", {64, keys, heads}},
-                       {"y", {64, queries, heads}},
-                       {"lse", {queries, heads}}};
+    auto extents = [&](int queries, int key_count, int heads) {
+        Extents e{{"q", {width, queries, heads}},
+                  {"key", {width, key_count, heads / form.group}},
+                  {"value", {width, key_count, heads / form.group}},
+                  {"y", {width, queries, heads}}};
+        if (form.with_lse) {
+            e["lse"] = {queries, heads};
+        }
+        return e;
     };
-    return {"attention", {y, lse}, plan, {q, key, value}, {extents(256, 256, 1), extents(150, 150, 2)}};
+    std::vector<Func> outputs{y};
+    if (form.with_lse) {
+        outputs.push_back(lse);
+    }
+    return {form.name,
+            outputs,
+            attention_plan("y", form.rows, width),
+            {q, key, value},
+            {extents(256, 256, form.group), extents(150, 150, 2)}};
 }
 
-} // namespace
+Program sigmoid_attention() {
+    const int block = 64, width = 64;
+    ImageParam q(bf16_type, 3, "q"), key(bf16_type, 3, "key"), value(bf16_type, 3, "value");
+    Expr keys = key.dim(1).extent();
+    RDom rd(0, width, "rd"), r(0, block, "r"), rt(0, (keys + block - 1) / block, "rt");
+    Func s("s"), p("p"), pv("pv"), o("o"), y("y");
+    s(v.j, v.i, v.h) = 0.0f;
+    s(v.j, v.i, v.h) += f32(q(rd, v.i, v.h)) * f32(key(rd, v.j, v.h));
+    p(v.j, v.i, v.h) =
+        select(v.j <= v.i && v.j < keys, 1.0f / (1.0f + exp(s(v.j, v.i, v.h) * -0.125f)), 0.0f);
+    pv(v.d, v.t, v.i, v.h) = 0.0f;
+    pv(v.d, v.t, v.i, v.h) += f32(bf16(p(v.t * block + r, v.i, v.h))) * f32(value(v.d, v.t * block + r, v.h));
+    o(v.d, v.i, v.h) = 0.0f;
+    o(v.d, v.i, v.h) += pv(v.d, rt, v.i, v.h);
+    y(v.d, v.i, v.h) = bf16(o(v.d, v.i, v.h));
+    TilePlan plan = attention_plan("y", 128, width);
+    plan.tiles = {"p"};
+    auto extents = [](int queries, int heads) {
+        return Extents{{"q", {64, queries, heads}},
+                       {"key", {64, queries, heads}},
+                       {"value", {64, queries, heads}},
+                       {"y", {64, queries, heads}}};
+    };
+    return {"sigmoid_attention", {y}, plan, {q, key, value}, {extents(256, 1), extents(150, 1)}};
+}
 
 std::vector<Program> tile_programs() {
-    return {gemm("gemm_nt", false, true),
-            gemm("gemm_nn", false, false),
-            gemm("gemm_tn", true, false),
-            gemm("gemm_tt", true, true),
-            gemm("gemm_f16", false, true, Float(16)),
-            gemm("gemm_f32", false, true, Float(32)),
-            gemm_bias_gelu(),
-            gemm_residual(),
-            gemm_row_max(),
-            swiglu(),
-            gemm_batched(),
-            gemm_rms(),
-            gemm_int8_weights(),
-            product_of_product(),
-            gemm_row_softmax(),
-            row_softmax(),
-            layer_norm(),
-            add_rms_norm(),
-            column_sums(),
-            attention()};
+    return {
+        gemm("gemm_nt", false, true),
+        gemm("gemm_nn", false, false),
+        gemm("gemm_tn", true, false),
+        gemm("gemm_tt", true, true),
+        gemm("gemm_f16", false, true, Float(16)),
+        gemm("gemm_f32", false, true, Float(32)),
+        gemm_bias_gelu(),
+        gemm_residual(),
+        gemm_row_max(),
+        swiglu(),
+        gemm_batched(),
+        gemm_rms(),
+        gemm_int8_weights(),
+        product_of_product(),
+        gemm_row_softmax(),
+        row_softmax(),
+        layer_norm(),
+        add_rms_norm(),
+        column_sums(),
+        attention_program({.mask = causal}),
+        attention_program({.name = "attention_full"}),
+        attention_program(
+            {.name = "attention_window", .group = 2, .with_lse = false, .mask = window, .change = softcap}),
+        sigmoid_attention()};
 }
 
 Program tile_program(const std::string &name) {

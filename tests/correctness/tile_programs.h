@@ -8,6 +8,7 @@
 
 #include <Halide.h>
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -24,6 +25,20 @@ struct Program {
     std::vector<Halide::ImageParam> inputs;
     std::vector<Extents> sizes; ///< small ones: first whole tiles, then ragged
 };
+
+/// Attention in blocks of keys, as a Tuple carried over them (dsl/ops/Attention.h has the formulas).
+struct AttentionForm {
+    std::string name = "attention";
+    int rows = 128, block = 64, width = 64; ///< queries and keys of a block, elements of a head
+    int group = 1;                          ///< query heads that read one key head
+    bool with_lse = true;
+    /// Which keys j a query i may see, and what becomes of a scaled score.
+    std::function<Halide::Expr(Halide::Expr i, Halide::Expr j)> mask = {};
+    std::function<Halide::Expr(Halide::Expr score, Halide::Expr i, Halide::Expr j)> change = {};
+};
+Program attention_program(const AttentionForm &form);
+/// The weights are 1 / (1 + e^-s) and no maximum is carried; causal.
+Program sigmoid_attention();
 
 /// Blocks of 128 x 64 elements by 64 along a sum, unless the program says otherwise.
 std::vector<Program> tile_programs();

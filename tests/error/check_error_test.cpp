@@ -1,6 +1,7 @@
 // Every fault that the checker finds, with its whole message: check/K….sched and the text expected of it beside.
 // KILN_UPDATE_GOLDEN=1 rewrites the texts; read the difference before it is committed.
 #include "tests/correctness/schedule_apply_pipelines.h"
+#include "tests/correctness/tile_programs.h"
 
 #include "dsl/schedule/Canonical.h"
 #include "dsl/schedule/CheckSchedule.h"
@@ -44,14 +45,20 @@ std::string header(const std::string &text, const std::string &key) {
 
 std::string report(const fs::path &path) {
     std::string text = read(path);
-    const TestPipeline &pipeline = small_pipeline(header(text, "pipeline"));
+    const std::string program = header(text, "tile program");
     Target target = Target::parse(header(text, "target"));
     ParseResult parsed = parse_schedules(text, path.filename());
     if (!parsed.ok()) {
         return render_all(parsed.diagnostics, text);
     }
     CanonicalResult canonical = canonicalize(parsed.schedules.at(0));
-    PipelineInfo info = describe_pipeline(pipeline.build(), pipeline.name);
+    PipelineInfo info;
+    if (!program.empty()) {
+        info = describe_pipeline(tile::tile_program(program).outputs, program);
+    } else {
+        const TestPipeline &pipeline = small_pipeline(header(text, "pipeline"));
+        info = describe_pipeline(pipeline.build(), pipeline.name);
+    }
     std::vector<Diagnostic> all = canonical.diagnostics;
     for (const Diagnostic &d :
          check_schedule(canonical.schedule, info, target, limits_of(target), canonical.damaged)) {
@@ -80,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(Files, CheckErrorTest, testing::ValuesIn(files(folder, 
 
 TEST(CheckErrors, EveryCodeOfTheCheckerHasATest) {
     std::set<std::string> used, tested;
-    std::regex code("K0[1-4][0-9][0-9]");
+    std::regex code("K0[1-4][0-9][0-9]|K11[78][0-9]");
     auto collect = [&](const std::string &text, std::set<std::string> &into) {
         for (auto it = std::sregex_iterator(text.begin(), text.end(), code); it != std::sregex_iterator();
              ++it) {

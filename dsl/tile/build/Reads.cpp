@@ -1,5 +1,6 @@
 #include "dsl/schedule/apply/Describe.h"
 #include "dsl/tile/build/Builder.h"
+#include "dsl/tile/ir/Text.h"
 
 #include <fmt/format.h>
 
@@ -10,12 +11,6 @@ namespace kiln::tile {
 using namespace Halide::Internal;
 
 namespace {
-
-std::string text(const Expr &e) {
-    std::ostringstream o;
-    o << e;
-    return o.str();
-}
 
 bool repeats_axis(const std::vector<ViewDim> &dims) {
     std::set<std::string> seen;
@@ -125,7 +120,7 @@ Expr Builder::read_view(const std::string &name, Halide::Type type, const std::v
             fmt::format(
                 "`{}` is to be staged in shared memory, and is read at an index that is not a base plus one "
                 "coordinate: {}",
-                name, text(view)),
+                name, print(k_, view)),
             plan_.copies.at(name).span,
             {fmt::format("leave out the copy of `{}`: then the read stays where its value is used", name)});
     }
@@ -183,7 +178,7 @@ Expr Builder::read_func(Function f, int component, const std::vector<Expr> &args
             if (!is_const_zero(axes_.simplify(args[i] - self.args[i]))) {
                 refuse("K1106", fmt::format("the update of `{}` reads `{}` at another place than it writes: "
                                             "{} where {} is written",
-                                            name, name, text(args[i]), text(self.args[i])));
+                                            name, name, print(k_, args[i]), print(k_, self.args[i])));
             }
         }
         return self.values[component];
@@ -208,7 +203,7 @@ Expr Builder::read_func(Function f, int component, const std::vector<Expr> &args
             refuse("K1103",
                    fmt::format("`{}` is a tile, and is read at an index that is not a base plus one "
                                "coordinate: `{}` = {}",
-                               name, f.args()[i], text(args[i])),
+                               name, f.args()[i], print(k_, args[i])),
                    {},
                    {f.has_update_definition()
                         ? fmt::format("compute `{}` before the kernel: `{}.compute_root()`", name, name)

@@ -268,10 +268,12 @@ Builder::Values Builder::one_step(const Update &u, const Values &start) {
     }
     if (!u.in_tile.empty()) {
         refuse("K1106",
-               fmt::format("the update of `{}` is no sum, product, maximum or minimum, so its RVar cannot "
-                           "run inside a tile: {}",
-                           u.func, u.in_tile[0].axis),
-               {}, {fmt::format("split it by 1: then it is carried from iteration to iteration")});
+               fmt::format("`{}` of `{}` runs inside a tile, and the update is no sum, product, maximum or "
+                           "minimum over it",
+                           u.in_tile[0].axis, u.func),
+               {},
+               {fmt::format("split `{}` by 1: then `{}` is carried from iteration to iteration",
+                            u.in_tile[0].axis, u.func)});
     }
     selfs_.push_back({u.f.name(), u.at, start});
     for (size_t c = 0; c < u.values.size(); c++) {
