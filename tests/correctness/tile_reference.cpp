@@ -155,10 +155,10 @@ std::string compare(const Memory &got, const Memory &wanted, double ulps) {
     for (const auto &[name, w] : wanted) {
         const Array &g = got.at(name);
         const double unit = w.type.bits() == 32 ? 0x1p-23 : w.type.is_bfloat() ? 0x1p-7 : 0x1p-10;
-        // Where terms cancel, the error is that of the terms: an eighth of the array's usual magnitude counts as theirs.
+        // Where terms cancel, the error is that of the terms: half of the array's usual magnitude counts as theirs.
         double squares = 0;
         w.each([&](int64_t at) { squares += std::isfinite(w.get(at)) ? w.get(at) * w.get(at) : 0; });
-        const double usual = std::sqrt(squares / static_cast<double>(std::max<int64_t>(1, w.size()))) / 8;
+        const double usual = std::sqrt(squares / static_cast<double>(std::max<int64_t>(1, w.size()))) / 2;
         each_index(w.extents, [&](const std::vector<int64_t> &index) {
             const double x = g.get(g.offset(index)), y = w.get(w.offset(index));
             all++;

@@ -248,7 +248,9 @@ Consumer::Stages Consumer::stages(const For &f, const std::vector<Carry> &carry)
 
     // Late products that wait for nothing but what was computed in time are issued together.
     bool open = true;
-    Names hot; // registers of late statements
+    // Registers of late statements. What the next iteration computes in them waits for these, so that nothing which was
+    // computed in time for a late statement is overwritten before it is read.
+    Names hot;
     for (const Stmt &t : st.late) {
         open &= t.as<Mma>() && in_flight(t) && !meet(reads(k_, t), st.defined_late);
         (open ? st.issued : st.after).push_back(t);
@@ -280,29 +282,6 @@ Consumer::Stages Consumer::stages(const For &f, const std::vector<Carry> &carry)
             before.insert(used.begin(), used.end());
         }
     }
-    // What was computed in time for a late statement must not be overwritten by what the next iteration does before it.
-    Names overwritten;
-    auto overwrite = [&](const Body &body) {
-        for (const Stmt &t : body) {
-            if (const std::string dst = defines(t); !dst.empty()) {
-                overwritten.insert(k_.root(dst));
-            }
-        }
-    };
-    auto check = [&](const Body &body) {
-        for (const Stmt &t : body) {
-            for (const std::string &read : reads(k_, t)) {
-                if (st.defined_now.count(read) && overwritten.count(k_.root(read))) {
-                    refuse_stage(delayed,
-                                 fmt::format("the next iteration overwrites `{}` before it is read", read));
-                }
-            }
-        }
-    };
-    overwrite(st.first);
-    check(st.issued);
-    overwrite(st.beside);
-    check(st.after);
     return st;
 }
 
