@@ -168,6 +168,17 @@ CompiledTile describe(const TileStage &stage) {
     return t;
 }
 
+/// Launches that hand out tiles one by one take two ints for a counter.
+Halide::Expr counter_bytes(const std::vector<TileStage> &stages) {
+    int bytes = 0;
+    for (const TileStage &stage : stages) {
+        for (const tile::KernelParam &p : stage.kernel.params) {
+            bytes += p.kind == tile::KernelParam::Kind::Counter ? 8 : 0;
+        }
+    }
+    return Halide::cast<int64_t>(bytes);
+}
+
 /// What the library takes of the stages: images beside the object, C text in the reply.
 void reply_with(const std::vector<TileStage> &stages, const CompileJob &job, CompileReply &reply) {
     for (const TileStage &stage : stages) {
@@ -264,6 +275,7 @@ CompileReply compile_variant(const CompileJob &job) {
             }
             Halide::Module module = whole.compile_to_module(pipeline.arguments(), job.symbol, target);
             Workspace workspace = count_workspace(module.get_conceptual_stmt());
+            workspace.device = workspace.device + counter_bytes(scheduled.tiles);
             reply.host_bytes = workspace.unknown ? std::nullopt : workspace.constant_host();
             reply.device_bytes = workspace.unknown ? std::nullopt : workspace.constant_device();
             append_workspace_function(module, job.symbol, job.symbol + "_workspace", workspace);
