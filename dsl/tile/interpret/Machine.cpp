@@ -340,6 +340,15 @@ void Machine::check_end() const {
             throw Fault{fmt::format("{} ends while its stores still read shared memory", a.name)};
         }
         for (const auto &[name, place] : a.rings) {
+            int64_t filled = 0;
+            for (const Barriers &b : full_.at(name)) {
+                filled += b.completed;
+            }
+            if (place.taken != filled) {
+                throw Fault{fmt::format(
+                    "{} ends at slot {} of `{}`, {} were filled: an `advance` is missing or too much", a.name,
+                    place.taken, name, filled)};
+            }
             if (!place.held.empty()) {
                 throw Fault{fmt::format("{} ends with a slot of `{}` in hand", a.name, name)};
             }
