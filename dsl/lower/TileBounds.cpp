@@ -196,7 +196,7 @@ private:
 
     [[noreturn]] static void fail(std::string message) {
         Diagnostic d;
-        d.code = "K1181";
+        d.code = "K1191";
         d.message = std::move(message);
         d.helps = {"clamp the index, so that every call can be checked before it runs"};
         throw Error(std::move(d));

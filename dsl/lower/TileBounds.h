@@ -19,7 +19,7 @@ struct TileBounds {
 };
 
 /// The boxes that `outputs` need, computed in one kernel for regions that begin at 0. Funcs named in `outside` are views.
-/// Throws Error K1181 where a view is read at coordinates that have no bounds.
+/// Throws Error K1191 where a view is read at coordinates that have no bounds.
 TileBounds tile_bounds(const std::vector<Halide::Func> &outputs, const std::set<std::string> &outside,
                        const std::string &kernel);
 

@@ -116,7 +116,7 @@ private:
             for (const auto &[callee, function] : find_direct_calls(f.function())) {
                 if (others.count(callee) && !own.count(f.name())) {
                     refuse(
-                        "K1182",
+                        "K1192",
                         fmt::format("`{}` reads `{}`, a further output of the tile kernel `{}`", name,
                                     base_name(callee), s_.func),
                         {fmt::format(
@@ -130,7 +130,7 @@ private:
             bool is_output = std::any_of(source_.outputs.begin(), source_.outputs.end(),
                                          [&](const Func &f) { return f.name() == outputs_[i].name(); });
             if (!is_output) {
-                refuse("K1182",
+                refuse("K1192",
                        fmt::format(
                            "`{}` is a further output of the tile kernel `{}`, but no output of the pipeline",
                            schedule_name(outputs_[i].function()), s_.func),
@@ -190,7 +190,7 @@ private:
         for (size_t d = 0; d < reads.size(); d++) {
             auto first = as_const_int(reads[d].first);
             if (first && *first < 0) {
-                refuse("K1183",
+                refuse("K1193",
                        fmt::format(
                            "the tile kernel of `{}` reads `{}` from {} on in dimension {}, and tile kernels "
                            "count from 0",

@@ -21,7 +21,7 @@ struct PipelineSource {
 };
 
 /// Compiles the kernel of `group`. `symbol` becomes the C function of its stage. Throws Error: K11xx what the tile
-/// compiler refuses, K1182 an output that another Func reads, K1183 a view that is read below 0.
+/// compiler refuses, K1192 an output that another Func reads, K1193 a view that is read below 0.
 TileStage make_tile_stage(const TileGroup &group, const PipelineSource &source, const Target &target,
                           const std::string &symbol);
 

@@ -23,7 +23,7 @@ using Names = std::function<std::string(const std::string &)>;
 
 [[noreturn]] void refuse(std::string message, std::vector<std::string> notes = {}) {
     Diagnostic d;
-    d.code = "K1180";
+    d.code = "K1190";
     d.message = std::move(message);
     d.notes = std::move(notes);
     throw Error(std::move(d));

@@ -10,7 +10,7 @@
 namespace kiln {
 
 /// The whole file. It includes SYMBOL.cubin of each stage by the assembler, so these must lie beside it when it is
-/// compiled, and defines `table`, the list of the kernels with a null at its end. Throws Error K1180 where an Expr has
+/// compiled, and defines `table`, the list of the kernels with a null at its end. Throws Error K1190 where an Expr has
 /// no form in C.
 std::string tile_shim_text(const std::vector<TileStage> &stages, const std::string &table);
 
@@ -18,7 +18,7 @@ std::string tile_shim_text(const std::vector<TileStage> &stages, const std::stri
 std::string tile_allocate_symbol(const TileStage &stage, const std::string &func);
 
 /// An integer or boolean Expr in C, in int64_t, with Halide's division: `name` gives variables their form. Throws Error
-/// K1180. For tests.
+/// K1190. For tests.
 std::string shim_expr(const Halide::Expr &e, const std::function<std::string(const std::string &)> &name);
 
 } // namespace kiln

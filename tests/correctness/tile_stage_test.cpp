@@ -145,7 +145,7 @@ std::string fault_of(const std::function<void()> &work) {
 TEST(TileStageFaults, ValuesThatALaunchCannotCompute) {
     Expr x = Internal::Variable::make(Float(32), "x");
     EXPECT_EQ(fault_of([&] { shim_expr(cast<int>(x), [](const std::string &name) { return name; }); }),
-              "error[K1180]: a launch cannot compute this value\n"
+              "error[K1190]: a launch cannot compute this value\n"
               "   = note: int32((float32)x)\n");
 }
 
@@ -155,7 +155,7 @@ TEST(TileStageFaults, IndicesWithoutBounds) {
     y(n, m) = table(n, index(m));
     EXPECT_EQ(
         fault_of([&] { tile_bounds({y}, {}, "y"); }),
-        "error[K1181]: the tile kernel of `y` reads dimension 1 of `table` at coordinates without bounds\n"
+        "error[K1191]: the tile kernel of `y` reads dimension 1 of `table` at coordinates without bounds\n"
         "   = help: clamp the index, so that every call can be checked before it runs\n");
     Func clamped("clamped");
     clamped(n, m) = table(n, clamp(index(m), 0, 9));
@@ -177,14 +177,14 @@ TEST(TileStageFaults, ReadersOfAnotherOutput) {
     EXPECT_EQ(fault_of([&] {
                   make_tile_stage(plan, {y, top}, {{y, top, z}, {x.parameter()}}, target, "s");
               }),
-              "error[K1182]: `z` reads `top`, a further output of the tile kernel `y`\n"
+              "error[K1192]: `z` reads `top`, a further output of the tile kernel `y`\n"
               "   = help: make `top` the kernel's own Func: `top.tile_kernel()` and `y.tile_kernel(top)`\n"
               "   = help: or compute `z` in the kernel too\n");
     EXPECT_EQ(
         fault_of([&] {
             make_tile_stage(plan, {y, top}, {{y}, {x.parameter()}}, target, "s");
         }),
-        "error[K1182]: `top` is a further output of the tile kernel `y`, but no output of the pipeline\n"
+        "error[K1192]: `top` is a further output of the tile kernel `y`, but no output of the pipeline\n"
         "   = help: compute it inside the kernel\n");
 }
 
@@ -203,7 +203,7 @@ TEST(TileStageFaults, CoordinatesBelowZero) {
     EXPECT_EQ(fault_of([&] {
                   make_tile_stage(plan, {y}, {{y}, {x.parameter()}}, target, "s");
               }),
-              "error[K1183]: the tile kernel of `y` reads `x` from -1 on in dimension 0, and tile kernels "
+              "error[K1193]: the tile kernel of `y` reads `x` from -1 on in dimension 0, and tile kernels "
               "count from "
               "0\n"
               "   = help: schedule `y` as loops, or shift the index\n");
