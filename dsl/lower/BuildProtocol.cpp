@@ -190,6 +190,7 @@ nlohmann::json to_json(const CompileReply &reply) {
             {"halide_target", reply.halide_target},
             {"cpu_features", reply.cpu_features},
             {"params", reply.params},
+            {"deterministic", reply.deterministic},
             {"device_alignment", reply.device_alignment},
             {"host_bytes", reply.host_bytes ? nlohmann::json(*reply.host_bytes) : nlohmann::json()},
             {"device_bytes", reply.device_bytes ? nlohmann::json(*reply.device_bytes) : nlohmann::json()}};
@@ -213,6 +214,7 @@ CompileReply compile_reply_from_json(const nlohmann::json &j) {
     reply.halide_target = j.at("halide_target");
     reply.cpu_features = j.at("cpu_features").get<std::vector<uint64_t>>();
     reply.params = j.at("params");
+    reply.deterministic = j.at("deterministic");
     reply.device_alignment = j.at("device_alignment");
     for (auto [key, value] :
          {std::pair("host_bytes", &reply.host_bytes), std::pair("device_bytes", &reply.device_bytes)}) {

@@ -64,6 +64,7 @@ struct CompileReply {
     std::string halide_target;
     std::vector<uint64_t> cpu_features;        ///< bits by halide_target_feature_t
     std::map<std::string, std::string> params; ///< all of the generator's, with their values
+    bool deterministic = true;                 ///< the same bits at every call, on any number of threads
     /// For intermediate values, where every call takes the same; NAME_workspace tells the others.
     std::optional<int64_t> host_bytes, device_bytes;
     std::map<std::string, int>

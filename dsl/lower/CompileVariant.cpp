@@ -278,6 +278,7 @@ CompileReply compile_variant(const CompileJob &job) {
             workspace.device = workspace.device + counter_bytes(scheduled.tiles);
             reply.host_bytes = workspace.unknown ? std::nullopt : workspace.constant_host();
             reply.device_bytes = workspace.unknown ? std::nullopt : workspace.constant_device();
+            reply.deterministic = is_deterministic(module.get_conceptual_stmt());
             append_workspace_function(module, job.symbol, job.symbol + "_workspace", workspace);
             module.compile({{Halide::OutputFileType::object, job.object.string()}});
         } catch (const Halide::CompileError &error) {

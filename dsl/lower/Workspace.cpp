@@ -242,6 +242,19 @@ std::optional<int64_t> Workspace::constant_device() const {
     return constant_of(device);
 }
 
+bool is_deterministic(const Stmt &body) {
+    class FindAtomic : public IRVisitor {
+    public:
+        bool found = false;
+
+    private:
+        using IRVisitor::visit;
+        void visit(const Atomic *) override { found = true; }
+    } finder;
+    body.accept(&finder);
+    return !finder.found;
+}
+
 Workspace count_workspace(const Stmt &body) {
     Counter counter;
     Bytes bytes = counter.count(body);

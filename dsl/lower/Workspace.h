@@ -25,6 +25,10 @@ struct Workspace {
 /// What the allocations in `body` come to, a lowered body of Module::get_conceptual_stmt().
 Workspace count_workspace(const Halide::Internal::Stmt &body);
 
+/// Whether `body` gives the same bits each time, whatever its threads do: nothing is added up in the order in which threads
+/// come (Halide's atomic updates).
+bool is_deterministic(const Halide::Internal::Stmt &body);
+
 /// Appends `symbol`, with the arguments of the module's function `of`, which hands both numbers to
 /// kiln_workspace_note(user_context, host, device).
 void append_workspace_function(Halide::Module &module, const std::string &of, const std::string &symbol,

@@ -5,6 +5,8 @@
 #include "dsl/lower/Tools.h"
 #include "dsl/support/Files.h"
 
+#include "HalideRuntime.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -165,6 +167,53 @@ nlohmann::json contract_json(const LibraryParts &parts) {
     return arguments;
 }
 
+nlohmann::json numerics_json(const LibraryParts &parts) {
+    nlohmann::json out;
+    bool floats = false, short_floats = false, deterministic = true;
+    for (const CompiledArgument &a : parts.variants[0].reply.arguments) {
+        bool is_float = a.type_code == halide_type_float || a.type_code == halide_type_bfloat;
+        floats |= is_float;
+        short_floats |= is_float && a.type_bits == 16;
+    }
+    for (const CompiledVariant &v : parts.variants) {
+        deterministic &= v.reply.deterministic;
+    }
+    if (floats) {
+        out["special_values"] = "as IEEE arithmetic of the written formula gives; denormals may flush";
+    }
+    if (short_floats) {
+        out["accumulation"] = "float32 for 16-bit operands";
+    }
+    out["deterministic"] = deterministic;
+    return out;
+}
+
+/// What a call checks before it writes, beside ranks, types, overlap and that extents cover what the kernel touches.
+nlohmann::json guards_json(const std::vector<CompiledArgument> &arguments) {
+    nlohmann::json out = {"rank", "type", "extent", "overlap"};
+    auto any = [&](auto says) {
+        return std::any_of(arguments.begin(), arguments.end(), [&](const CompiledArgument &a) {
+            return std::any_of(a.dimensions.begin(), a.dimensions.end(), says);
+        });
+    };
+    if (any([](const CompiledArgument::Dimension &d) { return d.has_min || !d.min_text.empty(); })) {
+        out.push_back("min");
+    }
+    if (any([](const CompiledArgument::Dimension &d) { return d.has_stride || !d.stride_text.empty(); })) {
+        out.push_back("stride");
+    }
+    if (std::any_of(arguments.begin(), arguments.end(),
+                    [](const CompiledArgument &a) { return a.alignment * 8 > std::max(a.type_bits, 8); })) {
+        out.push_back("alignment");
+    }
+    if (std::any_of(arguments.begin(), arguments.end(), [](const CompiledArgument &a) {
+            return !a.scalar_min.empty() || !a.scalar_max.empty();
+        })) {
+        out.push_back("range");
+    }
+    return out;
+}
+
 /// A number, or null where it depends on the call.
 nlohmann::json bytes(const std::optional<int64_t> &constant) {
     return constant ? nlohmann::json(*constant) : nlohmann::json();
@@ -278,11 +327,8 @@ std::string write_library(const LibraryParts &parts) {
     json["params"] = parts.variants[0].reply.params;
     json["arguments"] = contract_json(parts);
     json["alias"] = "none";
-    json["numerics"] = {
-        {"special_values", "as IEEE arithmetic of the written formula gives; denormals may flush"},
-        {"accumulation", "float32 for 16-bit operands"},
-        {"deterministic", true}};
-    json["guards"] = "every call checks its contract before it writes";
+    json["numerics"] = numerics_json(parts);
+    json["guards"] = guards_json(parts.variants[0].reply.arguments);
     json["asynchronous"] =
         std::any_of(parts.variants.begin(), parts.variants.end(),
                     [](const CompiledVariant &v) { return v.request.target.backend != Backend::Cpu; });

@@ -110,6 +110,18 @@ bool names(const char *text, const char *code) {
     return !(next == '_' || (next >= 'A' && next <= 'Z'));
 }
 
+/// A scalar beyond the bound that the contract gives it: "least" or "most". `format` prints one T.
+template<typename T>
+int out_of_range(void *user_context, const char *name, const char *format, T value, const char *end,
+                 T bound) {
+    char is[64], must[64];
+    snprintf(is, sizeof(is), format, value);
+    snprintf(must, sizeof(must), format, bound);
+    report(user_context, KILN_INVALID_ARGUMENT, "`%s` is %s, it must be at %s %s", Name(name).c_str(), is,
+           end, must);
+    return end[0] == 'l' ? halide_error_code_param_too_small : halide_error_code_param_too_large;
+}
+
 } // namespace
 
 extern "C" {
@@ -238,39 +250,31 @@ int halide_error_constraint_violated(void *user_context, const char *var, int va
 }
 
 int halide_error_param_too_small_i64(void *user_context, const char *name, int64_t value, int64_t min) {
-    report(user_context, KILN_INVALID_ARGUMENT, "`%s` is %lld, it must be at least %lld", Name(name).c_str(),
-           static_cast<long long>(value), static_cast<long long>(min));
-    return halide_error_code_param_too_small;
+    return out_of_range(user_context, name, "%lld", static_cast<long long>(value), "least",
+                        static_cast<long long>(min));
 }
 
 int halide_error_param_too_small_u64(void *user_context, const char *name, uint64_t value, uint64_t min) {
-    report(user_context, KILN_INVALID_ARGUMENT, "`%s` is %llu, it must be at least %llu", Name(name).c_str(),
-           static_cast<unsigned long long>(value), static_cast<unsigned long long>(min));
-    return halide_error_code_param_too_small;
+    return out_of_range(user_context, name, "%llu", static_cast<unsigned long long>(value), "least",
+                        static_cast<unsigned long long>(min));
 }
 
 int halide_error_param_too_small_f64(void *user_context, const char *name, double value, double min) {
-    report(user_context, KILN_INVALID_ARGUMENT, "`%s` is %g, it must be at least %g", Name(name).c_str(),
-           value, min);
-    return halide_error_code_param_too_small;
+    return out_of_range(user_context, name, "%g", value, "least", min);
 }
 
 int halide_error_param_too_large_i64(void *user_context, const char *name, int64_t value, int64_t max) {
-    report(user_context, KILN_INVALID_ARGUMENT, "`%s` is %lld, it must be at most %lld", Name(name).c_str(),
-           static_cast<long long>(value), static_cast<long long>(max));
-    return halide_error_code_param_too_large;
+    return out_of_range(user_context, name, "%lld", static_cast<long long>(value), "most",
+                        static_cast<long long>(max));
 }
 
 int halide_error_param_too_large_u64(void *user_context, const char *name, uint64_t value, uint64_t max) {
-    report(user_context, KILN_INVALID_ARGUMENT, "`%s` is %llu, it must be at most %llu", Name(name).c_str(),
-           static_cast<unsigned long long>(value), static_cast<unsigned long long>(max));
-    return halide_error_code_param_too_large;
+    return out_of_range(user_context, name, "%llu", static_cast<unsigned long long>(value), "most",
+                        static_cast<unsigned long long>(max));
 }
 
 int halide_error_param_too_large_f64(void *user_context, const char *name, double value, double max) {
-    report(user_context, KILN_INVALID_ARGUMENT, "`%s` is %g, it must be at most %g", Name(name).c_str(),
-           value, max);
-    return halide_error_code_param_too_large;
+    return out_of_range(user_context, name, "%g", value, "most", max);
 }
 
 int halide_error_out_of_memory(void *user_context) {

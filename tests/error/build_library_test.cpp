@@ -373,6 +373,28 @@ TEST_F(BuildErrors, AFailedBuildKeepsTheOldLibrary) {
     EXPECT_EQ(read(r.output_dir / "test_chain.a"), before);
 }
 
+TEST_F(BuildErrors, JsonSaysWhatIsTrueOfThisKernel) {
+    auto json_of = [&](const BuildRequest &r) {
+        BuildResult built = build_library(r);
+        EXPECT_TRUE(built.ok) << render_all(built.diagnostics, "");
+        return nlohmann::json::parse(read(built.json));
+    };
+    nlohmann::json chain = json_of(request("test_chain"));
+    EXPECT_EQ(chain["guards"], nlohmann::json({"rank", "type", "extent", "overlap", "stride", "range"}));
+    EXPECT_TRUE(chain["numerics"]["deterministic"]);
+    EXPECT_FALSE(chain["numerics"].contains("accumulation")) << "it has no 16-bit floats";
+    BuildRequest product = request("test_product");
+    product.params["type"] = "bfloat16";
+    EXPECT_EQ(json_of(product)["numerics"]["accumulation"], "float32 for 16-bit operands");
+    EXPECT_FALSE(json_of(request("test_pair"))["numerics"].contains("special_values")) << "it has no floats";
+    // Threads add to one sum in whichever order they come.
+    BuildRequest rows = request("test_scratch_root");
+    rows.variants[0].schedule_text =
+        "schedule s {\n  op test_scratch_root\n  target cpu\n  rows.compute_root();\n"
+        "  rows.update().atomic().parallel(r);\n}\n";
+    EXPECT_FALSE(json_of(rows)["numerics"]["deterministic"]);
+}
+
 TEST_F(BuildErrors, JsonSaysTheContract) {
     BuildRequest r = request("test_product", {"cuda sm_80"});
     r.params["type"] = "float16";
