@@ -291,8 +291,12 @@ void CudaPrinter::dynamic_tiles(const TileLoop &t) {
 }
 
 std::string CudaPrinter::signature(const std::string &name) const {
+    // Without a producer no registers change hands: their number says how many blocks share a multiprocessor.
+    constexpr int registers_of_unit = 65536;
+    const bool bound = k_.plan.consumer_registers > 0 && k_.plan.producers == 0;
+    const int blocks = bound ? std::max(1, registers_of_unit / (k_.plan.consumer_registers * k_.threads)) : 1;
     std::string s =
-        fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 1)\n{}(", k_.threads, name);
+        fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {})\n{}(", k_.threads, blocks, name);
     std::string sep;
     auto add = [&](const std::string &p) {
         s += sep + p;

@@ -11,6 +11,9 @@ using namespace Halide::Internal;
 
 namespace {
 
+/// Sums side by side: from so many neighbours on, and not more of them in all.
+constexpr int shortest_run = 4, most_sums = 16;
+
 bool is_power_of_two(int n) {
     return n > 0 && (n & (n - 1)) == 0;
 }
@@ -269,15 +272,25 @@ void Printer::reduce(const Reduce &r, const std::string &func) {
     const Digits d(over);
     ElementC c(*this, &d);
     const std::string to = array(r.dst);
+    // Neighbours that a thread holds are added up side by side, so that one sum does not wait for another.
+    const bool apart =
+        d.run() >= shortest_run && over.registers[0].axis == r.axis && words(t) * d.run() <= most_sums;
+    const std::string parts = apart ? fresh("parts") : to;
+    const int sums = words(t) * (apart ? d.run() : 1);
+    if (apart) {
+        line(fmt::format("{} {}[{}];", dialect_.type(t.type), parts, sums));
+    }
     line("#pragma unroll");
-    line(fmt::format("for (int i = 0; i < {}; i++) {}[i] = {};", words(t), to,
+    line(fmt::format("for (int i = 0; i < {}; i++) {}[i] = {};", sums, parts,
                      scalar(reduce_identity(r.op, t.type))));
     const Expr value = c.open_loops(r.value);
     if (d.run() > 1) {
         line("#pragma unroll");
         open(fmt::format("for (int e = 0; e < {}; e++)", d.run()));
     }
-    const std::string sum = fmt::format("{}[{}]", to, d.sum(factors(t, over)));
+    const std::string element = d.sum(factors(t, over));
+    const std::string sum = apart ? fmt::format("{}[({}) * {} + e]", parts, element, d.run())
+                                  : fmt::format("{}[{}]", to, element);
     const std::string x = c.print_shared(
         value, [&](const std::string &what, const std::string &is) { line(what + " = " + is + ";"); });
     line(fmt::format("{} = {};", sum, combine(r.op, t.type, sum, x)));
@@ -285,6 +298,17 @@ void Printer::reduce(const Reduce &r, const std::string &func) {
         close();
     }
     close_digits(d, 1);
+    if (apart) {
+        line("#pragma unroll");
+        open(fmt::format("for (int i = 0; i < {}; i++)", words(t)));
+        const std::string all = fmt::format("{}[i * {}]", parts, d.run()),
+                          next = fmt::format("{}[i * {} + e]", parts, d.run());
+        line("#pragma unroll");
+        line(fmt::format("for (int e = 1; e < {}; e++) {} = {};", d.run(), all,
+                         combine(r.op, t.type, all, next)));
+        line(fmt::format("{}[i] = {};", to, all));
+        close();
+    }
     if (!t.partial) {
         combine_threads(to, t, r.op, over, [&](const LayoutPart &p) { return p.axis == r.axis; });
     }

@@ -63,14 +63,21 @@ row_softmax_kernel(const u16 *__restrict__ p_x, u16 *p_y, int x_extent_0, int x_
         }
     }
     // top
+    float parts1[8];
 #pragma unroll
-    for (int i = 0; i < 1; i++) t_top[i] = (-INFINITY_F32);
+    for (int i = 0; i < 8; i++) parts1[i] = (-INFINITY_F32);
 #pragma unroll
     for (int i1 = 0; i1 < 4; i1++) {
 #pragma unroll
         for (int e = 0; e < 8; e++) {
-            t_top[0] = max_nan(t_top[0], (((at_n + i1 * 256 + e) < x_extent_0) ? t_wide[i1 * 8 + e] : (-INFINITY_F32)));
+            parts1[(0) * 8 + e] = max_nan(parts1[(0) * 8 + e], (((at_n + i1 * 256 + e) < x_extent_0) ? t_wide[i1 * 8 + e] : (-INFINITY_F32)));
         }
+    }
+#pragma unroll
+    for (int i = 0; i < 1; i++) {
+#pragma unroll
+        for (int e = 1; e < 8; e++) parts1[i * 8] = max_nan(parts1[i * 8], parts1[i * 8 + e]);
+        t_top[i] = parts1[i * 8];
     }
 #pragma unroll
     for (int i = 0; i < 1; i++) {
@@ -91,14 +98,21 @@ row_softmax_kernel(const u16 *__restrict__ p_x, u16 *p_y, int x_extent_0, int x_
         }
     }
     // total
+    float parts2[8];
 #pragma unroll
-    for (int i = 0; i < 1; i++) t_total[i] = 0.0f;
+    for (int i = 0; i < 8; i++) parts2[i] = 0.0f;
 #pragma unroll
     for (int i1 = 0; i1 < 4; i1++) {
 #pragma unroll
         for (int e = 0; e < 8; e++) {
-            t_total[0] = (t_total[0] + (((at_n + i1 * 256 + e) < x_extent_0) ? t_wide[i1 * 8 + e] : 0.0f));
+            parts2[(0) * 8 + e] = (parts2[(0) * 8 + e] + (((at_n + i1 * 256 + e) < x_extent_0) ? t_wide[i1 * 8 + e] : 0.0f));
         }
+    }
+#pragma unroll
+    for (int i = 0; i < 1; i++) {
+#pragma unroll
+        for (int e = 1; e < 8; e++) parts2[i * 8] = (parts2[i * 8] + parts2[i * 8 + e]);
+        t_total[i] = parts2[i * 8];
     }
 #pragma unroll
     for (int i = 0; i < 1; i++) {
@@ -111,20 +125,20 @@ row_softmax_kernel(const u16 *__restrict__ p_x, u16 *p_y, int x_extent_0, int x_
     // y
 #pragma unroll
     for (int i1 = 0; i1 < 4; i1++) {
-        float v1[8];
+        float v3[8];
 #pragma unroll
         for (int e = 0; e < 8; e++) {
-            v1[e] = divide(t_wide[i1 * 8 + e], t_total[0]);
+            v3[e] = divide(t_wide[i1 * 8 + e], t_total[0]);
         }
-        t_y[i1 * 4] = pack_bf16(v1[0], v1[1]);
-        t_y[i1 * 4 + 1] = pack_bf16(v1[2], v1[3]);
-        t_y[i1 * 4 + 2] = pack_bf16(v1[4], v1[5]);
-        t_y[i1 * 4 + 3] = pack_bf16(v1[6], v1[7]);
+        t_y[i1 * 4] = pack_bf16(v3[0], v3[1]);
+        t_y[i1 * 4 + 1] = pack_bf16(v3[2], v3[3]);
+        t_y[i1 * 4 + 2] = pack_bf16(v3[4], v3[5]);
+        t_y[i1 * 4 + 3] = pack_bf16(v3[6], v3[7]);
     }
     // store to y
 #pragma unroll
     for (int i1 = 0; i1 < 4; i1++) {
-        const u32 w2[4] = {t_y[i1 * 4], t_y[i1 * 4 + 1], t_y[i1 * 4 + 2], t_y[i1 * 4 + 3]};
-        store_16x8(p_y + (at_n + i1 * 256) + (i64)((i_mo * 16) + at_m) * y_stride_1, w2, ((i_mo * 16) + at_m) < y_extent_1 ? y_extent_0 - (at_n + i1 * 256) : 0);
+        const u32 w4[4] = {t_y[i1 * 4], t_y[i1 * 4 + 1], t_y[i1 * 4 + 2], t_y[i1 * 4 + 3]};
+        store_16x8(p_y + (at_n + i1 * 256) + (i64)((i_mo * 16) + at_m) * y_stride_1, w4, ((i_mo * 16) + at_m) < y_extent_1 ? y_extent_0 - (at_n + i1 * 256) : 0);
     }
 }
