@@ -88,6 +88,10 @@ TEST_P(TileInterpret, AgreesWithHalideAtEveryStage) {
         const Memory inputs = reference.data(size);
         const Memory wanted = reference.outputs(inputs, size);
         for (const auto &[name, kernel] : stages) {
+            const bool is_end = name == stages.front().first || name == stages.back().first;
+            if (!is_end && &size != &p.sizes.back()) {
+                continue; // between the ends the ragged size says all
+            }
             for (int m = 0; m < (name == stages.back().first ? 3 : 1); m++) {
                 Memory memory = inputs;
                 const When when = m == 0 ? When::Early : m == 1 ? When::Late : When::Random;

@@ -116,6 +116,11 @@ const std::vector<Broken> &all_broken() {
         {"AliasOfOtherLayout", true, [](Kernel &k) { k.tiles.at("y0").alias = "acc"; },
          R"(error[K1192]: `y0` lies in the registers of `acc`, whose layout or width is another
 )"},
+        {"UnlessInOtherRegisters", true,
+         [](Kernel &k) { first<Map>(k).unless = Halide::Internal::const_true(); },
+         R"(error[K1192]: `y0` keeps its value where `unless` holds, and lies in the registers of no tile that it reads
+   = note: in `y0 = map bf16(max(acc + f32(bias[no*64 + %n]), 0.0)) unless true`, of `y`
+)"},
         {"SharedAxes", true, [](Kernel &k) { k.tiles.at("xs").shared.outer = "n"; },
          R"(error[K1192]: `xs` in shared memory lies along other axes than it has (k:64 n:128 slab 64 pitch 128 swizzle 128)
 )"},

@@ -68,6 +68,9 @@ public:
         walk(k_.body, [&](const Stmt &s) {
             if (auto *m = s.as<Map>(); m && is_planned(k_.tile(m->dst))) {
                 operands(k_.tiles_of(m->value), k_.tile(m->dst).registers, s);
+                if (m->unless.defined() && !is_early(k_)) {
+                    stays(*m, s);
+                }
             } else if (auto *r = s.as<Reduce>();
                        r && !(r->over.threads.empty() && r->over.registers.empty())) {
                 std::set<std::string> axes = k_.axes_of(r->value);
@@ -148,6 +151,20 @@ private:
             f_.add("K1192", fmt::format("`{}` in shared memory: {} elements of {} bytes in rows of {} bytes",
                                         name, l.slab, t.type.bytes(), l.pitch));
         }
+    }
+
+    /// Where `unless` holds nothing is done: the tile must be the one it was made of.
+    void stays(const Map &m, const Stmt &s) {
+        for (const std::string &t : k_.tiles_of(m.value)) {
+            if (k_.root(t) == k_.root(m.dst)) {
+                return;
+            }
+        }
+        f_.add("K1192",
+               fmt::format("`{}` keeps its value where `unless` holds, and lies in the registers of no tile "
+                           "that it reads",
+                           m.dst),
+               &s);
     }
 
     /// Every thread holds what it needs of each tile.
