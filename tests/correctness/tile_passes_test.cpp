@@ -295,6 +295,19 @@ TEST(TilePasses, WhatIsReducedLiesOverTheWarps) {
     EXPECT_EQ(k.scratch_bytes, 8 * 256 * 4);
 }
 
+// A block of one row: every warp has a part of it.
+TEST(TilePasses, OneRowLiesOverAllWarps) {
+    Kernel k;
+    k.name = "y";
+    k.plan.consumers = 2;
+    k.axes = {{"n", 4096}};
+    k.views = {{"x", BFloat(16), 2, false}, {"y", BFloat(16), 2, true}};
+    k.add_tile("ys", BFloat(16), {"n"}, "y");
+    k.body = {{Map{"ys", Halide::cast(BFloat(16), 0.f), {}}, "y"},
+              {Store{{"y", {{0, "n"}, {var("m"), ""}}}, "ys"}, "y"}};
+    EXPECT_EQ(lowered(k).tile("ys").registers.str(), "threads(n*8:256) registers(n:8, n*2048:2)");
+}
+
 // Without a product rows lie over warps: their columns must go round.
 TEST(TilePasses, RefusesColumnsThatDoNotGoRound) {
     Kernel k;

@@ -183,7 +183,9 @@ Directive warpgroups() {
 Directive registers() {
     Directive d = on_kernel(
         "registers", {{at_most(integer("consumer", 24), 240), at_most(integer_or("producer", 40, 24), 240)}},
-        "Registers of a thread that computes and of one that copies (setmaxnreg).",
+        "Registers of a thread that computes and of one that copies (setmaxnreg); without a producer the "
+        "most that a "
+        "thread may take, so that more blocks share a multiprocessor.",
         "Multiples of 8; together at most the registers of a multiprocessor. Left out: 232 and 40 with two "
         "consumers, 160 and "
         "32 with three.",

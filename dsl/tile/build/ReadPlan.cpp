@@ -179,14 +179,17 @@ private:
     }
 
     /// The last Var whose tile does not span its dimension: m of y(n, m), the rows of a norm.
+    /// A single dimension of a block without a product is a column: the lanes lie along it.
     std::string default_rows() const {
         std::string rows;
+        int wide = 0;
         for (const BlockDim &b : plan_.blocks) {
+            wide += b.size > 1;
             if (b.size > 1 && (rows.empty() || !b.loop.empty())) {
                 rows = b.var;
             }
         }
-        return rows;
+        return plan_.products.empty() && wide < 2 ? "" : rows;
     }
 
     int default_consumers() const {

@@ -65,7 +65,8 @@ void default_registers(Kernel &k) {
 
 void inject_pipeline(Kernel &k) {
     default_registers(k);
-    Role consumer{"consumer", 0, k.plan.consumers, 128, k.plan.consumer_registers, {}};
+    Role consumer{"consumer", 0, k.plan.consumers, 128, k.plan.producers > 0 ? k.plan.consumer_registers : 0,
+                  {}};
     if (k.plan.ping_pong) { // the first turn is warpgroup 0's
         Expr last = Variable::make(Halide::Int(32), "wg") == k.plan.consumers - 1;
         consumer.body.push_back(

@@ -149,7 +149,7 @@ private:
             return wgmma_fragment(row, r, col, col == no_axis ? 8 : extent(col), consumers);
         }
         const int warps = 4 * consumers;
-        const int r = row == no_axis ? warps : rows();
+        const int r = rows(); // 1 where the block has one row: then all warps share it
         const int lanes = 32 * std::max(1, warps / r);
         if (col == no_axis) {
             return row_major_threads(row, r, col, lanes, warps, 1);
