@@ -228,7 +228,7 @@ private:
 };
 
 std::optional<int64_t> constant_of(const Expr &e) {
-    auto value = as_const_int(e);
+    auto value = as_const_int(simplify(e));
     return value ? std::optional<int64_t>(*value) : std::nullopt;
 }
 
