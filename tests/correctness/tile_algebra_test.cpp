@@ -377,6 +377,37 @@ store w[0 + %i, 0 + %r] = e
     EXPECT_EQ(after(hoist_slices, body), body);
 }
 
+// ---- lift_bits
+
+TEST(TileBits, TestsAndMasksOfBitsBecomeWhatTheyMean) {
+    EXPECT_EQ(after(lift_bits, R"(z: f32[i:64, r:64] = map x[%i, %r]
+e: f32[i:64, r:64] = map reinterpret_f32(@bitwise_or(@bitwise_and(reinterpret_u32(z), select(%r < 9, 4294967295:u32, 0:u32)), @bitwise_and(4286578688:u32, @bitwise_not(select(%r < 9, 4294967295:u32, 0:u32)))))
+m: f32[i:64] = reduce max over r of e
+l: f32[i:64] = map select(4286578672:u32 < reinterpret_u32(m), 0.0, m) + select(@bitwise_and(reinterpret_u32(m), 2147483647:u32) == 0:u32, 1.0, m)
+store y[0 + %i] = l
+store w[0 + %i, 0 + %r] = e
+)"),
+              R"(z: f32[i:64, r:64] = map x[%i, %r]
+e: f32[i:64, r:64] = map select(%r < 9, z, -inf)
+m: f32[i:64] = reduce max over r of e
+l: f32[i:64] = map select(m == -inf, 0.0, m) + select(m == 0.0, 1.0, m)
+store y[0 + %i] = l
+store w[0 + %i, 0 + %r] = e
+)");
+}
+
+TEST(TileBits, OtherBitsStay) {
+    // Another constant where masked; bits that keep something of the number; a bound that large numbers exceed too.
+    const std::string body = R"(z: f32[i:64, r:64] = map x[%i, %r]
+e: f32[i:64, r:64] = map reinterpret_f32(@bitwise_or(@bitwise_and(reinterpret_u32(z), select(%r < 9, 4294967295:u32, 0:u32)), 7:u32))
+m: f32[i:64] = reduce max over r of e
+l: f32[i:64] = map select(4286578000:u32 < reinterpret_u32(m), 0.0, m) + select(@bitwise_and(reinterpret_u32(m), 255:u32) == 0:u32, 1.0, m)
+store y[0 + %i] = l
+store w[0 + %i, 0 + %r] = e
+)";
+    EXPECT_EQ(after(lift_bits, body), body);
+}
+
 // ---- block_ranges
 
 std::string loop_of(const Kernel &k) {

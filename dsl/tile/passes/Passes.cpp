@@ -7,6 +7,7 @@ const std::vector<Pass> &passes() {
         return Pass{name, [pass](Kernel &k, const DeviceLimits &) { pass(k); }};
     };
     static const std::vector<Pass> all = {
+        simple("lift_bits", lift_bits),
         simple("hoist_invariant", hoist_invariant),
         simple("fuse_loops", fuse_loops),
         simple("clean_up", clean_up),

@@ -20,6 +20,7 @@ void clean_up(Kernel &k);        ///< copies of tiles, equal copies of views, wh
 void guard_edges(
     Kernel
         &k); ///< masks what lies past a ragged edge, where the reduction that reads it needs more than zeros
+void lift_bits(Kernel &k);       ///< tests and masks of bits become comparisons and selects
 void rewrite_running(Kernel &k); ///< e^y · Σ e^x becomes Σ e^(x + y), for what is carried and rescaled
 void scale_exp2(Kernel &k);      ///< exp becomes exp2, constants folded into what it is taken of
 void hoist_slices(Kernel &k);    ///< what depends on the rows alone is computed once a row
