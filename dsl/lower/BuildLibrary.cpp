@@ -129,8 +129,11 @@ void publish(const fs::path &from, const fs::path &to, const std::string &name) 
 /// of loops after them.
 std::vector<VariantRequest> fallbacks(const LibraryParts &parts) {
     std::vector<VariantRequest> out;
+    // Code for CUDA runs on later GPUs too, but where the target is exact.
     auto serves = [](const VariantRequest &v, const Target &target) {
-        return v.conditions.empty() && v.target == target;
+        bool exact = !v.target.feature.empty() && v.target.feature.back() == 'a';
+        return v.conditions.empty() && (v.target == target || (v.target.backend == target.backend && !exact &&
+                                                               v.target.level() <= target.level()));
     };
     for (const CompiledVariant &v : parts.variants) {
         const Target &target = v.request.target;

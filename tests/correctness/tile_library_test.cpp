@@ -415,5 +415,27 @@ TEST_F(TileLibrary, SameBytesTwice) {
     EXPECT_EQ(j["variants"][1]["tile_kernels"].size(), 0u);
 }
 
+/// Loops that were asked for serve as the fallback; no others are added.
+TEST_F(TileLibrary, FallbackOfTheCaller) {
+    TemporaryFolder folder;
+    BuildRequest r = request("tile_product", product_schedule(), folder.path());
+    VariantRequest portable;
+    portable.target = Target::parse("cuda");
+    r.variants.push_back(portable);
+    LoadedLibrary lib = load(r);
+    ASSERT_EQ(lib.info().variant_count, 2);
+    EXPECT_STREQ(lib.info().variants[1].target, "cuda");
+    EXPECT_EQ(lib.info().variants[0].tile_count, 1);
+    OnDevice x = bf16({200, 300}, 0, 1), w = bf16({200, 400}), y = bf16({400, 300});
+    EXPECT_EQ(call(lib, x, w, y), KILN_OK) << lib.last_message();
+    EXPECT_EQ(lib.last_choice().rfind("tile_product: `cuda`, schedule `default_cuda`; passed over: ", 0), 0u)
+        << lib.last_choice();
+    // Another kind of GPU: the tile kernel was compiled for one alone.
+    fake->capability = 100;
+    OnDevice good = bf16({200, 300});
+    EXPECT_EQ(call(lib, good, w, y), KILN_OK) << lib.last_message();
+    EXPECT_EQ(fake->tile_launches, 0);
+}
+
 } // namespace
 } // namespace kiln::test
