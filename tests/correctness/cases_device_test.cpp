@@ -140,11 +140,11 @@ TEST_F(CasesDevice, BoxesAtAnyOffsetOfDeviceMemory) {
         std::vector<void *> arguments;
         for (int a = 0; a < lib.info().argument_count; a++) {
             std::string name = lib.info().arguments[a].name;
-            arguments.push_back(name == "x"          ? px.buffer()
+            arguments.push_back(name == "x"   ? px.buffer()
                                 : name == "r" ? pr.buffer()
-                                : name == "w"        ? vw.buffer()
-                                : name == "b"        ? vb.buffer()
-                                                     : py.buffer());
+                                : name == "w" ? vw.buffer()
+                                : name == "b" ? vb.buffer()
+                                              : py.buffer());
         }
         ASSERT_EQ(lib.call(nullptr, arguments.data()), KILN_OK) << lib.last_message();
         vy.buffer()->set_device_dirty();
