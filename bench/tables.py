@@ -26,7 +26,8 @@ def line(row):
     threads = f" · {row['threads']}" if row.get("threads") else ""
     ratio = f"**{row['ratio']:.2f}**" if row["ratio_low"] > 1 else f"{row['ratio']:.2f}"
     flags = f" ({', '.join(row['flags'])})" if row.get("flags") else ""
-    return (f"| {row['work']} | {row['shape']} | {row['type']} | {row['target']}{threads} | {row['ms']:.4g} | {speed(row)} | "
+    work = row["work"] + (f", {row['regime']}" if row.get("regime") else "")
+    return (f"| {work} | {row['shape']} | {row['type']} | {row['target']}{threads} | {row['ms']:.4g} | {speed(row)} | "
             f"{roofline} | {row['baseline']} | {ratio} [{row['ratio_low']:.2f}, {row['ratio_high']:.2f}]{flags} |")
 
 
@@ -35,12 +36,13 @@ def means(rows):
     groups = {}
     for row in rows:
         if row.get("ratio"):
-            groups.setdefault((row["work"], row["type"], row["target"], row.get("threads"), row["baseline"]), []).append(row)
-    for (work, dtype, target, threads, baseline), members in groups.items():
+            groups.setdefault((row["work"], row["type"], row["target"], row.get("threads"), row["baseline"], row.get("regime", "")),
+                              []).append(row)
+    for (work, dtype, target, threads, baseline, regime), members in groups.items():
         if len(members) > 1:
             mean = math.exp(sum(math.log(r["ratio"]) for r in members) / len(members))
             least = min(members, key=lambda r: r["ratio"])
-            yield (f"{work} {dtype}, {target}{f', {threads} threads' if threads else ''}, of {baseline}: {mean:.2f} in the "
+            yield (f"{work}{' ' + regime if regime else ''} {dtype}, {target}{f', {threads} threads' if threads else ''}, of {baseline}: {mean:.2f} in the "
                    f"geometric mean of {len(members)} shapes, least {least['ratio']:.2f} ({least['shape']}).")
 
 
