@@ -32,7 +32,7 @@ cmake --build "$work/$compiler" -j 2 >"$work/$compiler.build.log" || { tail -50 
 # A kernel library defines its own functions only, carries no runtime, and asks for the runtime of its ABI.
 archive=$work/$compiler/scale.kernels/scale.a
 defined=$(nm -g --defined-only "$archive" | awk 'NF == 3 { print $3 }' | sort | tr '\n' ' ')
-if [ "$defined" != "scale scale_argv scale_info scale_prepare " ]; then
+if [ "$defined" != "scale scale_argv scale_info scale_prepare scale_workspace " ]; then
   echo "scale.a defines: $defined"
   exit 1
 fi
