@@ -12,7 +12,6 @@ Every schedule that fits a work is timed; the best of them by median is the row'
 import argparse
 import concurrent.futures
 import datetime
-import json
 import os
 import pathlib
 import statistics
@@ -245,11 +244,7 @@ def write(path, session):
         "versions": {"kiln": version, "torch": torch.__version__, "cuda": torch.version.cuda},
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "command": f"bench/{pathlib.Path(sys.argv[0]).name} " + " ".join(sys.argv[1:]), "rows": session.rows}
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(document, indent=2) + "\n")
-    os.replace(temporary, path)
+    driver.save(path, document)
 
 
 def main():

@@ -175,8 +175,16 @@ def driver():
         return platform.release()
 
 
+def save(path, document):
+    """A results file, whole or not at all."""
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(document, indent=2) + "\n")
+    os.replace(temporary, path)
+
+
 def write(path, session):
-    """Whole or not at all."""
     arguments = session.arguments
     name = torch.cuda.get_device_name() if session.device == "cuda" else next(
         (l.split(":", 1)[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
@@ -187,11 +195,7 @@ def write(path, session):
                      "openblas": session.openblas is not None},
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "command": "bench/run.py " + " ".join(sys.argv[1:]), "rows": session.rows}
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(document, indent=2) + "\n")
-    os.replace(temporary, path)
+    save(path, document)
 
 
 def main():
