@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Makes Markdown tables from docs/results/*.json.
 
-usage: tables.py [FILE...]              prints one table a file (all of docs/results without arguments)
-       tables.py --into README.md       replaces what stands between <!-- results --> and <!-- /results --> there
+usage: tables.py [FILE...]              prints a table of every row, one a file (all of docs/results without arguments)
+       tables.py --page docs/figures.md replaces what stands between <!-- results --> and <!-- /results --> there by them
+       tables.py --into README.md       the same by the summary: a line for each work, type, target and baseline
 """
 
 import json
@@ -31,19 +32,32 @@ def line(row):
             f"{roofline} | {row['baseline']} | {ratio} [{row['ratio_low']:.2f}, {row['ratio_high']:.2f}]{flags} |")
 
 
-def means(rows):
-    """The geometric mean of the ratio for each work and baseline with several shapes."""
-    groups = {}
-    for row in rows:
-        if row.get("ratio"):
-            groups.setdefault((row["work"], row["type"], row["target"], row.get("threads"), row["baseline"], row.get("regime", "")),
-                              []).append(row)
-    for (work, dtype, target, threads, baseline, regime), members in groups.items():
-        if len(members) > 1:
-            mean = math.exp(sum(math.log(r["ratio"]) for r in members) / len(members))
-            least = min(members, key=lambda r: r["ratio"])
-            yield (f"{work}{' ' + regime if regime else ''} {dtype}, {target}{f', {threads} threads' if threads else ''}, of {baseline}: {mean:.2f} in the "
-                   f"geometric mean of {len(members)} shapes, least {least['ratio']:.2f} ({least['shape']}).")
+def spread(rows):
+    """The geometric mean of the ratio, and from where to where it goes."""
+    ratios = [r["ratio"] for r in rows]
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    return f"{mean:.2f}" + (f" ({min(ratios):.2f} to {max(ratios):.2f})" if len(ratios) > 1 else "")
+
+
+def summary(documents):
+    """A table a device, those with a GPU first: a line a work, with the ratio to each baseline over its shapes."""
+    devices = {}
+    for document in documents:
+        devices.setdefault(document["device"], []).extend(r for r in document["rows"] if r.get("ratio"))
+    out = []
+    for device, rows in sorted(devices.items(), key=lambda d: all(r["target"].startswith("cpu") for r in d[1])):
+        works = {}
+        for row in rows:
+            work = row["work"] + (f", {row['regime']}" if row.get("regime") else "")
+            target = row["target"] + (f" · {row['threads']}" if row.get("threads") else "")
+            works.setdefault((work, row["type"], target), {}).setdefault(row["baseline"], []).append(row)
+        out += [f"**{device}**", "", "| work | type | target · threads | shapes | ratio to |", "|---|---|---|---|---|"]
+        for (work, dtype, target), baselines in works.items():
+            shapes = sorted({r["shape"] for members in baselines.values() for r in members})
+            out.append(f"| {work} | {dtype} | {target} | {len(shapes) if len(shapes) > 1 else shapes[0]} | "
+                       + ", ".join(f"{name} {spread(members)}" for name, members in baselines.items()) + " |")
+        out.append("")
+    return "\n".join(out).rstrip()
 
 
 def table(path):
@@ -54,28 +68,30 @@ def table(path):
            "where the interval lies above 1.", "",
            "| work | shape | type | target · threads | ms | speed | of roofline | baseline | ratio |",
            "|---|---|---|---|---|---|---|---|---|"]
-    out += [line(r) for r in rows]
-    summary = list(means(rows))
-    if summary:
-        out += [""] + [f"- {s}" for s in summary]
-    return "\n".join(out)
+    return "\n".join(out + [line(r) for r in rows])
+
+
+def replace(page, text):
+    """Puts `text` between the markers of the page."""
+    old = page.read_text()
+    begin, end = "<!-- results -->", "<!-- /results -->"
+    if begin not in old or end not in old:
+        sys.exit(f"{page} has no line {begin} … {end}")
+    head, rest = old.split(begin, 1)
+    page.write_text(head + begin + "\n" + text + "\n" + end + rest.split(end, 1)[1])
 
 
 def main(arguments):
-    into = None
-    if arguments[:1] == ["--into"]:
-        into, arguments = pathlib.Path(arguments[1]), arguments[2:]
-    files = arguments or sorted(str(p) for p in (ROOT / "docs" / "results").glob("*.json"))
-    text = "\n\n".join(table(f) for f in files)
-    if not into:
-        print(text)
+    option, page = (arguments[0], pathlib.Path(arguments[1])) if arguments[:1] in (["--into"], ["--page"]) else ("", None)
+    files = arguments[2 if option else 0:] or sorted(str(p) for p in (ROOT / "docs" / "results").glob("*.json"))
+    if option == "--into":
+        replace(page, summary([d for d in (json.loads(pathlib.Path(f).read_text()) for f in files) if d.get("rows")]))
         return 0
-    page = into.read_text()
-    begin, end = "<!-- results -->", "<!-- /results -->"
-    if begin not in page or end not in page:
-        sys.exit(f"{into} has no line {begin} … {end}")
-    head, rest = page.split(begin, 1)
-    into.write_text(head + begin + "\n" + text + "\n" + end + rest.split(end, 1)[1])
+    text = "\n\n".join(table(f) for f in files)
+    if option:
+        replace(page, text)
+    else:
+        print(text)
     return 0
 
 

@@ -29,7 +29,8 @@ run_bench() {
     quietly "$KILN_LOG/calibrate.log" build/bin/kiln device --calibrate
     step "timing kernels on $backend beside their rivals"
     "$python" bench/run.py "$backend" "$@" || die "some works failed; see above"
-    step "writing the tables into README.md"
+    step "writing the tables into README.md and docs/figures.md"
     "$KILN_PY/bin/python" bench/tables.py --into README.md
+    "$KILN_PY/bin/python" bench/tables.py --page docs/figures.md
     step_done
 }
