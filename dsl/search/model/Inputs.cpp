@@ -1,0 +1,110 @@
+#include "dsl/search/model/Inputs.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kiln::search {
+
+namespace {
+
+constexpr int extra_columns = 3;
+/// No kernel takes less, ms: keeps logarithms finite where a stage computes nothing.
+constexpr double least_ms = 1e-9;
+
+float compressed(double v) {
+    return static_cast<float>(std::copysign(std::log1p(std::fabs(v)), v));
+}
+
+} // namespace
+
+int input_count() {
+    return static_cast<int>(feature_names().size()) + extra_columns;
+}
+
+Inputs inputs_of(std::span<const Features *const> candidates) {
+    Inputs in;
+    int rows = 0;
+    for (const Features *f : candidates) {
+        in.begin.push_back(rows);
+        rows += static_cast<int>(f->rows.size());
+    }
+    in.begin.push_back(rows);
+    int features = static_cast<int>(feature_names().size());
+    in.x = Eigen::MatrixXf::Zero(rows, input_count());
+    in.log_estimate = Eigen::VectorXf::Zero(rows);
+    int r = 0;
+    for (const Features *f : candidates) {
+        double total = 0;
+        for (const FeatureRow &row : f->rows) {
+            total += std::max(row.estimate_ms, least_ms);
+        }
+        for (const FeatureRow &row : f->rows) {
+            double ms = std::max(row.estimate_ms, least_ms);
+            for (int c = 0; c < features; c++) {
+                in.x(r, c) = compressed(row.values[c]);
+            }
+            in.log_estimate[r] = static_cast<float>(std::log(ms));
+            in.x(r, features) = in.log_estimate[r];
+            in.x(r, features + 1) = static_cast<float>(ms / total);
+            in.x(r, features + 2) = compressed(static_cast<double>(f->rows.size()));
+            r++;
+        }
+    }
+    return in;
+}
+
+Scaling scaling_of(const Inputs &inputs) {
+    Scaling s;
+    s.mean = inputs.x.colwise().mean().transpose();
+    Eigen::VectorXf variance =
+        (inputs.x.rowwise() - s.mean.transpose()).array().square().colwise().mean().transpose();
+    s.inverse_deviation = variance.unaryExpr([](float v) { return v > 1e-8f ? 1 / std::sqrt(v) : 0.f; });
+    return s;
+}
+
+void apply(const Scaling &s, Inputs &inputs) {
+    inputs.x = ((inputs.x.rowwise() - s.mean.transpose()).array().rowwise() *
+                s.inverse_deviation.transpose().array())
+                   .max(-Scaling::clip)
+                   .min(Scaling::clip);
+}
+
+Inputs select(const Inputs &inputs, std::span<const int> candidates) {
+    Inputs out;
+    int rows = 0;
+    for (int c : candidates) {
+        out.begin.push_back(rows);
+        rows += inputs.begin[c + 1] - inputs.begin[c];
+    }
+    out.begin.push_back(rows);
+    out.x.resize(rows, inputs.x.cols());
+    out.log_estimate.resize(rows);
+    for (size_t i = 0; i < candidates.size(); i++) {
+        int from = inputs.begin[candidates[i]], n = out.begin[i + 1] - out.begin[i];
+        out.x.middleRows(out.begin[i], n) = inputs.x.middleRows(from, n);
+        out.log_estimate.segment(out.begin[i], n) = inputs.log_estimate.segment(from, n);
+    }
+    return out;
+}
+
+Sums sum_rows(const Inputs &inputs, const Eigen::VectorXf &correction) {
+    Sums sums;
+    sums.log_ms.resize(inputs.candidates());
+    sums.share.resize(inputs.x.rows());
+    for (int c = 0; c < inputs.candidates(); c++) {
+        int from = inputs.begin[c], n = inputs.begin[c + 1] - from;
+        if (n == 0) {
+            sums.log_ms[c] = static_cast<float>(std::log(least_ms));
+            continue;
+        }
+        Eigen::ArrayXf terms = inputs.log_estimate.segment(from, n) + correction.segment(from, n);
+        float top = terms.maxCoeff();
+        Eigen::ArrayXf powers = (terms - top).exp();
+        float sum = powers.sum();
+        sums.log_ms[c] = top + std::log(sum);
+        sums.share.segment(from, n) = powers / sum;
+    }
+    return sums;
+}
+
+} // namespace kiln::search

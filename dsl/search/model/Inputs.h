@@ -1,0 +1,48 @@
+/** \file
+ * Features as the networks see them.
+ */
+#pragma once
+
+#include "dsl/search/features/Features.h"
+
+#include <Eigen/Core>
+
+#include <span>
+#include <vector>
+
+namespace kiln::search {
+
+/// Columns of a row before scaling: sign(v)·log(1 + |v|) of each feature, then the logarithm of the row's estimate in
+/// ms, the row's share of the candidate's estimate, and the logarithm of the number of rows.
+int input_count();
+
+/// Where the columns of the training set lie; scaled columns have mean 0 and deviation 1 there, and are kept within
+/// ±clip elsewhere. A column that never varied stays 0 everywhere.
+struct Scaling {
+    static constexpr float clip = 4;
+    Eigen::VectorXf mean, inverse_deviation;
+};
+
+/// The rows of several candidates under each other.
+struct Inputs {
+    Eigen::MatrixXf x;
+    Eigen::VectorXf log_estimate; ///< of each row, of milliseconds
+    std::vector<int> begin;       ///< of each candidate's rows, and at last the number of rows
+    int candidates() const { return static_cast<int>(begin.size()) - 1; }
+};
+
+/// Unscaled.
+Inputs inputs_of(std::span<const Features *const> candidates);
+Scaling scaling_of(const Inputs &inputs);
+void apply(const Scaling &scaling, Inputs &inputs);
+/// The rows of these candidates, in this order.
+Inputs select(const Inputs &inputs, std::span<const int> candidates);
+
+/// log of sum over a candidate's rows of exp(log_estimate + correction), and each row's share of that sum.
+struct Sums {
+    Eigen::VectorXf log_ms; ///< one a candidate
+    Eigen::VectorXf share;  ///< one a row
+};
+Sums sum_rows(const Inputs &inputs, const Eigen::VectorXf &correction);
+
+} // namespace kiln::search
