@@ -17,11 +17,11 @@ float compressed(double v) {
 
 } // namespace
 
-int input_count() {
-    return static_cast<int>(feature_names().size()) + extra_columns;
+int input_count(std::span<const int> features) {
+    return static_cast<int>(features.size()) + extra_columns;
 }
 
-Inputs inputs_of(std::span<const Features *const> candidates) {
+Inputs inputs_of(std::span<const Features *const> candidates, std::span<const int> columns) {
     Inputs in;
     int rows = 0;
     for (const Features *f : candidates) {
@@ -29,8 +29,8 @@ Inputs inputs_of(std::span<const Features *const> candidates) {
         rows += static_cast<int>(f->rows.size());
     }
     in.begin.push_back(rows);
-    int features = static_cast<int>(feature_names().size());
-    in.x = Eigen::MatrixXf::Zero(rows, input_count());
+    int features = static_cast<int>(columns.size());
+    in.x = Eigen::MatrixXf::Zero(rows, input_count(columns));
     in.log_estimate = Eigen::VectorXf::Zero(rows);
     int r = 0;
     for (const Features *f : candidates) {
@@ -41,7 +41,7 @@ Inputs inputs_of(std::span<const Features *const> candidates) {
         for (const FeatureRow &row : f->rows) {
             double ms = std::max(row.estimate_ms, least_ms);
             for (int c = 0; c < features; c++) {
-                in.x(r, c) = compressed(row.values[c]);
+                in.x(r, c) = compressed(row.values[columns[c]]);
             }
             in.log_estimate[r] = static_cast<float>(std::log(ms));
             in.x(r, features) = in.log_estimate[r];

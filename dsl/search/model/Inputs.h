@@ -12,9 +12,9 @@
 
 namespace kiln::search {
 
-/// Columns of a row before scaling: sign(v)·log(1 + |v|) of each feature, then the logarithm of the row's estimate in
-/// ms, the row's share of the candidate's estimate, and the logarithm of the number of rows.
-int input_count();
+/// Columns of a row before scaling: sign(v)·log(1 + |v|) of the features with these indices, then the logarithm of the
+/// row's estimate in ms, the row's share of the candidate's estimate, and the logarithm of the number of rows.
+int input_count(std::span<const int> features);
 
 /// Where the columns of the training set lie; scaled columns have mean 0 and deviation 1 there, and are kept within
 /// ±clip elsewhere. A column that never varied stays 0 everywhere.
@@ -32,7 +32,7 @@ struct Inputs {
 };
 
 /// Unscaled.
-Inputs inputs_of(std::span<const Features *const> candidates);
+Inputs inputs_of(std::span<const Features *const> candidates, std::span<const int> features);
 Scaling scaling_of(const Inputs &inputs);
 void apply(const Scaling &scaling, Inputs &inputs);
 /// The rows of these candidates, in this order.

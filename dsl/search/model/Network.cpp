@@ -1,7 +1,6 @@
 #include "dsl/search/model/Network.h"
 
 #include <cmath>
-#include <numbers>
 
 namespace kiln::search {
 
@@ -99,22 +98,6 @@ void Adam::step(Eigen::VectorXf &parameters, const Eigen::VectorXf &gradient, fl
     float s = 1 - std::pow(keep_square, static_cast<float>(steps_));
     parameters.array() -=
         rate * ((mean_.array() / m) / ((square_.array() / s).sqrt() + 1e-8f) + decay * parameters.array());
-}
-
-uint64_t next_random(uint64_t &state) {
-    uint64_t z = (state += 0x9e3779b97f4a7c15ull);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return z ^ (z >> 31);
-}
-
-double next_uniform(uint64_t &state) {
-    return static_cast<double>(next_random(state) >> 11) * 0x1p-53;
-}
-
-double next_normal(uint64_t &state) {
-    double u = 1 - next_uniform(state), v = next_uniform(state);
-    return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v);
 }
 
 } // namespace kiln::search

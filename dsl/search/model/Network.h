@@ -3,6 +3,8 @@
  */
 #pragma once
 
+#include "dsl/search/model/Random.h"
+
 #include <Eigen/Core>
 
 #include <cstdint>
@@ -54,11 +56,5 @@ private:
     Eigen::VectorXf mean_, square_;
     int64_t steps_ = 0;
 };
-
-/// The next of a fixed sequence of 64-bit numbers (splitmix64): the same on every machine, unlike the distributions of
-/// the standard library.
-uint64_t next_random(uint64_t &state);
-double next_uniform(uint64_t &state); ///< in [0, 1)
-double next_normal(uint64_t &state);
 
 } // namespace kiln::search

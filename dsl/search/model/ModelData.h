@@ -1,0 +1,52 @@
+/** \file
+ * The insides of Model: what Train makes, Weights stores and Model computes with.
+ */
+#pragma once
+
+#include "dsl/search/model/Inputs.h"
+#include "dsl/search/model/Network.h"
+#include "dsl/search/model/Residual.h"
+
+#include <string>
+#include <vector>
+
+namespace kiln::search {
+
+struct ModelData {
+    std::string description = "nothing: the roofline alone"; ///< of the data set
+    std::string command;                                     ///< that made the weights
+    std::string trained_on; ///< hash of the data set and the options of the training
+
+    std::vector<std::string> features; ///< columns by name, in the networks' order
+    std::vector<int> columns;          ///< their places in feature_names()
+    Scaling scaling;
+    std::vector<Network> members; ///< none: the roofline alone
+
+    /// log ms = log estimate + offset + slope · (the members' mean log ms − log estimate)
+    double offset = 0, slope = 1;
+    Eigen::VectorXf embedding_scale; ///< 1 / deviation of each column of the embedding
+    Correlation correlation;
+
+    Residual residual; ///< what was learned since
+    std::string problem, device;
+};
+
+/// What the networks say of candidates, before anything learned since.
+struct Opinion {
+    Eigen::VectorXd log_ms;    ///< calibrated
+    Eigen::VectorXd variance;  ///< of the members' log ms
+    Eigen::MatrixXf embedding; ///< a row a candidate
+};
+Opinion opinion(const ModelData &data, std::span<const Features *const> candidates);
+
+/// The members' own log ms, a column a member, and the embedding before scaling. `inputs` is scaled.
+struct Votes {
+    Eigen::MatrixXf log_ms;
+    Eigen::MatrixXf embedding;
+};
+Votes vote(const std::vector<Network> &members, const Inputs &inputs);
+
+/// v of Residual.h.
+double variance_between(const Correlation &correlation, double ensemble_variance);
+
+} // namespace kiln::search
