@@ -4,7 +4,9 @@ CUDA graphs over rotating buffers, rounds interleaved in rotating order, back to
 throttles) and with an idle pause before each turn (cool).
 
 usage: products.py --schedule NAME=FILE[,knob=value…] … [--f32-schedule NAME=FILE…] … [--kiln PATH] [--out FILE]
-                   [--only TEXT] [--rounds N]
+                   [--only TEXT] [--layers] [--regimes R] [--rounds N]
+
+FILE may be a folder of schedules: then the library holds all that it names for the target, and chooses by the call.
 
 Every schedule that fits a work is timed; the best of them by median is the row's, and the others are in `others`.
 """
@@ -41,12 +43,19 @@ def works():
         yield size, size, size, True, "none"
     for transposed in (True, False):
         yield 4096, 14336, 4096, transposed, "none"
-    yield 16, 4096, 4096, True, "none"
-    yield 64, 12288, 4096, True, "none"
-    yield 1000, 1000, 1000, True, "none"
-    yield 4000, 4008, 4016, True, "none"
+    for m, n, k in (16, 4096, 4096), (64, 12288, 4096), (1000, 1000, 1000), (4000, 4008, 4016), (333, 777, 555):
+        for transposed in (True, False):
+            yield m, n, k, transposed, "none"
+    yield 4097, 4095, 4093, True, "none"
     yield 4096, 4096, 4096, True, "bias_gelutanh"
     yield 4096, 4096, 4096, True, "none", torch.float32
+
+
+def layers():
+    """The linear layers of Llama-3-8B (queries, keys and values; output; gate and up; down) for so many tokens."""
+    for m in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192):
+        for n, k in (6144, 4096), (4096, 4096), (28672, 4096), (4096, 14336):
+            yield m, n, k, True, "none"
 
 
 def params_of(transposed, epilogue, dtype=torch.bfloat16):
@@ -215,7 +224,7 @@ class Session:
         rival = self.rival(case)
         graphs = {"cublaslt": captured(rival), **{name: captured(calls) for name, calls, _, _ in found}}
         m, n, k = case.shape
-        for regime in ("sustained", "cool"):
+        for regime in self.arguments.regimes.split(","):
             rounds = self.arguments.rounds if regime == "sustained" else max(9, self.arguments.rounds // 2)
             times = measure(graphs, len(case.sets), rounds, regime == "cool")
             medians = {name: timing.median(t) for name, t in times.items()}
@@ -254,11 +263,13 @@ def main():
     parser.add_argument("--kiln", default=str(ROOT / "build" / "bin" / "kiln"))
     parser.add_argument("--out", default=str(ROOT / "docs" / "results" / "products.json"))
     parser.add_argument("--only", help="only works with one of these texts in their name, by commas")
+    parser.add_argument("--layers", action="store_true", help="the linear layers of Llama-3-8B instead of the table's works")
+    parser.add_argument("--regimes", default="sustained,cool", help="one or both of them")
     parser.add_argument("--rounds", type=int, default=21)
     session = Session(parser.parse_args())
     failed = 0
     only = session.arguments.only
-    wanted = [w for w in works() if not only or any(text in name_of(*w) for text in only.split(","))]
+    wanted = [w for w in (layers() if session.arguments.layers else works()) if not only or any(text in name_of(*w) for text in only.split(","))]
     session.prepare(wanted)
     for work in wanted:
         try:

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstring>
@@ -168,6 +169,21 @@ std::vector<VariantRequest> out_of_folder(const BuildRequest &request, const Var
     return chosen;
 }
 
+/// Behind code for one GPU only the folder's tile kernels that run on any: on other devices, and for calls that the first
+/// does not take. None where the folder has no such schedule, or the request names one for a target of its own.
+std::vector<VariantRequest> portable(const BuildRequest &request, const VariantRequest &variant) {
+    const Target any = Target::parse("cuda sm_80");
+    const bool exact = variant.target.backend == Backend::Cuda && !variant.target.feature.empty() &&
+                       variant.target.feature.back() == 'a';
+    const bool named = std::any_of(request.variants.begin(), request.variants.end(),
+                                   [&](const VariantRequest &v) { return v.target == any; });
+    if (!exact || named || !variant.schedule_text.empty() || !fs::is_directory(variant.schedule_file) ||
+        !fs::exists(fs::path(variant.schedule_file) / request.generator / (any.slug() + ".sched"))) {
+        return {};
+    }
+    return choose_schedules(request.generator, any, {variant.schedule_file}, request.params);
+}
+
 void build(const BuildRequest &request, const std::string &name, BuildResult &result) {
     check_c_name(name);
     if (request.variants.empty()) {
@@ -192,10 +208,13 @@ void build(const BuildRequest &request, const std::string &name, BuildResult &re
     parts.name = name;
     parts.generator = request.generator;
     parts.folder = work->path();
-    auto add = [&](VariantRequest variant) {
+    auto add = [&](VariantRequest variant, bool required = true) {
         std::string symbol = fmt::format("{}__v{}", name, parts.variants.size());
         fs::path object = work->path() / (symbol + ".o");
         CompileReply reply = compile(request, variant, symbol, object);
+        if (!required && has_errors(reply.diagnostics)) {
+            return; // these parameters are not for it
+        }
         result.diagnostics.insert(result.diagnostics.end(), reply.diagnostics.begin(),
                                   reply.diagnostics.end());
         variant.conditions.insert(variant.conditions.end(), reply.conditions.begin(), reply.conditions.end());
@@ -204,6 +223,9 @@ void build(const BuildRequest &request, const std::string &name, BuildResult &re
     for (const VariantRequest &variant : request.variants) {
         for (const VariantRequest &chosen : out_of_folder(request, variant)) {
             add(chosen);
+        }
+        for (const VariantRequest &chosen : portable(request, variant)) {
+            add(chosen, false);
         }
     }
     if (has_errors(result.diagnostics)) {

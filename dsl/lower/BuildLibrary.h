@@ -24,14 +24,17 @@ struct VariantCondition {
         ExtentMultipleOf,
         StrideMultipleOf,
         AlignedTo,
-        StrideIs,       ///< of tile kernels
-        MinIs,          ///< of tile kernels
-        DeviceAlignedTo ///< of tile kernels; unlike AlignedTo says nothing of the host's copy
+        StrideIs,        ///< of tile kernels
+        MinIs,           ///< of tile kernels
+        DeviceAlignedTo, ///< of tile kernels; unlike AlignedTo says nothing of the host's copy
+        BlocksAtMost     ///< of tile kernels: no more blocks of `value` elements than another buffer has
     };
     What what = What::ExtentAtLeast;
-    std::string argument; ///< a buffer
-    int dimension = 0;    ///< 0 is the innermost; unused by AlignedTo and DeviceAlignedTo
-    int64_t value = 0;    ///< elements; bytes for AlignedTo and DeviceAlignedTo
+    std::string argument;   ///< a buffer
+    int dimension = 0;      ///< 0 is the innermost; unused by AlignedTo and DeviceAlignedTo
+    int64_t value = 0;      ///< elements; bytes for AlignedTo and DeviceAlignedTo
+    std::string other = {}; ///< BlocksAtMost: the buffer that is compared with
+    int other_dimension = 0;
     bool operator==(const VariantCondition &) const = default;
 };
 

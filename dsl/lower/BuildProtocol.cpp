@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::array condition_names = {
     "extent_at_least", "extent_at_most", "extent_multiple_of", "stride_multiple_of", "aligned_to",
-    "stride_is",       "min_is",         "device_aligned_to"};
+    "stride_is",       "min_is",         "device_aligned_to",  "blocks_at_most"};
 
 nlohmann::json to_json(const std::vector<VariantCondition> &list) {
     nlohmann::json conditions = nlohmann::json::array();
@@ -16,7 +16,9 @@ nlohmann::json to_json(const std::vector<VariantCondition> &list) {
         conditions.push_back({{"what", static_cast<int>(c.what)},
                               {"argument", c.argument},
                               {"dimension", c.dimension},
-                              {"value", c.value}});
+                              {"value", c.value},
+                              {"other", c.other},
+                              {"other_dimension", c.other_dimension}});
     }
     return conditions;
 }
@@ -25,7 +27,7 @@ std::vector<VariantCondition> conditions_from_json(const nlohmann::json &j) {
     std::vector<VariantCondition> out;
     for (const nlohmann::json &c : j) {
         out.push_back({static_cast<VariantCondition::What>(c.at("what").get<int>()), c.at("argument"),
-                       c.at("dimension"), c.at("value")});
+                       c.at("dimension"), c.at("value"), c.at("other"), c.at("other_dimension")});
     }
     return out;
 }

@@ -48,7 +48,7 @@ struct CompiledArgument {
 /// A tile kernel of a variant, as compiled.
 struct CompiledTile {
     std::string func;     ///< that it computes
-    std::string symbol;   ///< SYMBOL.cubin lies beside the object
+    std::string symbol;   ///< SYMBOL.image lies beside the object
     std::string function; ///< in the image
     int registers = 0, spill_bytes = 0, shared_bytes = 0, threads = 0, cluster = 1;
     bool persistent = false, launch_ahead = false;

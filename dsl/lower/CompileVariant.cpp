@@ -6,6 +6,7 @@
 #include "dsl/lower/FuseMultiplyAdd.h"
 #include "dsl/lower/HostFloat16.h"
 #include "dsl/lower/Legalize.h"
+#include "dsl/lower/Rebuild.h"
 #include "dsl/lower/ScheduleVariant.h"
 #include "dsl/lower/TileShim.h"
 #include "dsl/lower/WidenAccesses.h"
@@ -113,6 +114,7 @@ void promise(const std::vector<VariantCondition> &conditions, LegalizedPipeline 
                 case VariantCondition::What::StrideIs:
                 case VariantCondition::What::MinIs:
                 case VariantCondition::What::DeviceAlignedTo:
+                case VariantCondition::What::BlocksAtMost:
                     break; // These choose the variant; Halide has no use for them.
                 }
             }
@@ -168,21 +170,56 @@ CompiledTile describe(const TileStage &stage) {
     return t;
 }
 
-/// Launches that hand out tiles one by one take two ints for a counter.
-Halide::Expr counter_bytes(const std::vector<TileStage> &stages) {
-    int bytes = 0;
+/// `y.extent.0` of the arguments of `f`, as code that its body has unpacked them for says it.
+class OfArguments : public Halide::Internal::IRMutator {
+public:
+    explicit OfArguments(const Halide::Internal::LoweredFunc &f) : f_(f) {}
+    bool unknown = false;
+
+private:
+    using Halide::Internal::IRMutator::visit;
+    Halide::Expr visit(const Halide::Internal::Variable *op) override {
+        const size_t at = op->name.rfind(".extent.");
+        for (const Halide::Internal::LoweredArgument &a : f_.args) {
+            if (at != std::string::npos && a.is_buffer() && base_name(a.name) == op->name.substr(0, at)) {
+                const Halide::Expr buffer = Halide::Internal::Variable::make(
+                    Halide::type_of<halide_buffer_t *>(), a.name + ".buffer");
+                return Halide::Internal::Call::make(
+                    Halide::Int(32), Halide::Internal::Call::buffer_get_extent,
+                    {buffer, std::stoi(op->name.substr(at + 8))}, Halide::Internal::Call::Extern);
+            }
+        }
+        unknown = true;
+        return op;
+    }
+    const Halide::Internal::LoweredFunc &f_;
+};
+
+/// What launches of the stages take for themselves: counters of tiles and of parts, workspaces between blocks.
+Halide::Expr launch_bytes(const std::vector<TileStage> &stages, const Halide::Internal::LoweredFunc &f,
+                          bool &unknown) {
+    using Kind = tile::KernelParam::Kind;
+    Halide::Expr bytes = Halide::Internal::make_const(Halide::Int(64), 0);
+    OfArguments of(f);
     for (const TileStage &stage : stages) {
         for (const tile::KernelParam &p : stage.kernel.params) {
-            bytes += p.kind == tile::KernelParam::Kind::Counter ? 8 : 0;
+            if (p.kind == Kind::Counter) {
+                bytes = bytes + Halide::Internal::make_const(Halide::Int(64), 8);
+            } else if (p.kind == Kind::Counters) {
+                bytes = bytes + of.mutate(p.value) * 4;
+            } else if (p.kind == Kind::Workspace) {
+                bytes = bytes + (of.mutate(p.value) + 3) / 4 * 4;
+            }
         }
     }
-    return Halide::cast<int64_t>(bytes);
+    unknown |= of.unknown;
+    return Halide::Internal::simplify(bytes);
 }
 
 /// What the library takes of the stages: images beside the object, C text in the reply.
 void reply_with(const std::vector<TileStage> &stages, const CompileJob &job, CompileReply &reply) {
     for (const TileStage &stage : stages) {
-        write_file_atomic(job.object.parent_path() / (stage.symbol + ".cubin"), stage.compiled.cubin);
+        write_file_atomic(job.object.parent_path() / (stage.symbol + ".image"), stage.compiled.cubin);
         reply.tiles.push_back(describe(stage));
     }
     if (!stages.empty()) {
@@ -275,7 +312,11 @@ CompileReply compile_variant(const CompileJob &job) {
             }
             Halide::Module module = whole.compile_to_module(pipeline.arguments(), job.symbol, target);
             Workspace workspace = count_workspace(module.get_conceptual_stmt());
-            workspace.device = workspace.device + counter_bytes(scheduled.tiles);
+            for (const Halide::Internal::LoweredFunc &f : module.functions()) {
+                if (f.name == job.symbol) {
+                    workspace.device = workspace.device + launch_bytes(scheduled.tiles, f, workspace.unknown);
+                }
+            }
             reply.host_bytes = workspace.unknown ? std::nullopt : workspace.constant_host();
             reply.device_bytes = workspace.unknown ? std::nullopt : workspace.constant_device();
             reply.deterministic = is_deterministic(module.get_conceptual_stmt());

@@ -108,7 +108,8 @@ constexpr const char *condition_enumerators[] = {"KILN_EXTENT_AT_LEAST",
                                                  "KILN_ALIGNED_TO",
                                                  "KILN_STRIDE_IS",
                                                  "KILN_MIN_IS",
-                                                 "KILN_DEVICE_ALIGNED_TO"};
+                                                 "KILN_DEVICE_ALIGNED_TO",
+                                                 "KILN_BLOCKS_AT_MOST"};
 
 std::string variants_table(const LibraryParts &parts) {
     std::string declarations, table = "static const kiln_entry_variant variants[] = {\n";
@@ -133,9 +134,10 @@ std::string variants_table(const LibraryParts &parts) {
             conditions = fmt::format("conditions_{}", i);
             declarations += fmt::format("static const kiln_entry_condition {}[] = {{\n", conditions);
             for (const VariantCondition &c : v.request.conditions) {
-                declarations += fmt::format("    {{{}, {}, {}, {}}},\n",
-                                            condition_enumerators[static_cast<size_t>(c.what)],
-                                            index_of(arguments, c.argument), c.dimension, c.value);
+                declarations += fmt::format(
+                    "    {{{}, {}, {}, {}, {}, {}}},\n", condition_enumerators[static_cast<size_t>(c.what)],
+                    index_of(arguments, c.argument), c.dimension,
+                    c.other.empty() ? 0 : index_of(arguments, c.other), c.other_dimension, c.value);
             }
             declarations += "};\n";
         }

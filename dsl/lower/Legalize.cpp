@@ -47,7 +47,8 @@ private:
 class Graph : public LegalizeStorage {
 public:
     Graph(const Halide::Target &target, const LegalizeOptions &options, Finish finish)
-        : LegalizeStorage(target, options.storage, std::move(finish)), options_(options) {}
+        : LegalizeStorage(target, options.storage, std::move(finish)), options_(options),
+          device_(target.has_feature(Halide::Target::OpenCL) ? DeviceAPI::OpenCL : DeviceAPI::CUDA) {}
 
 protected:
     bool replace(const Function &old, Function &now) override {
@@ -76,12 +77,13 @@ protected:
         for (const std::string &name : old.args()) {
             dims.emplace_back(name);
         }
-        now.define_extern(it->second.symbol, arguments, types, dims, NameMangling::C, DeviceAPI::CUDA);
+        now.define_extern(it->second.symbol, arguments, types, dims, NameMangling::C, device_);
         return true;
     }
 
 private:
     const LegalizeOptions &options_;
+    const DeviceAPI device_;
     Expr user_context_ = user_context_value(); // Halide takes two of them for two parameters of one name
 };
 

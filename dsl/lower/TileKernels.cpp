@@ -92,7 +92,8 @@ public:
         s_.passes = tile::explain_passes(log);
         s_.remarks = k.remarks;
         s_.conditions = k.conditions;
-        s_.kernel = tile::emit_cuda(k);
+        s_.backend = target_.backend;
+        s_.kernel = target_.backend == Backend::OpenCL ? tile::emit_opencl(k) : tile::emit_cuda(k, options());
         compile();
         scalars();
         return std::move(s_);
@@ -139,7 +140,18 @@ private:
         }
     }
 
+    /// A portable kernel takes what no other does: any base and any strides.
+    tile::EmitOptions options() const {
+        tile::EmitOptions o;
+        o.vectors = !target_.feature.empty() && target_.feature.back() == 'a';
+        return o;
+    }
+
     void compile() {
+        if (target_.backend == Backend::OpenCL) {
+            s_.compiled.cubin = s_.kernel.text; // the driver's compiler knows the device
+            return;
+        }
         const std::string &feature = target_.feature;
         bool exact = !feature.empty() && feature.back() == 'a';
         if (exact) {
@@ -156,7 +168,7 @@ private:
         FuncMap funcs = funcs_of(source_.outputs);
         std::set<std::string> done;
         for (const tile::View &v : k.views) {
-            if (v.is_output) {
+            if (v.is_output || !v.is_buffer()) {
                 continue;
             }
             auto func =
@@ -267,6 +279,29 @@ bool as_extent_limit(const Expr &e, VariantCondition &condition) {
     return true;
 }
 
+/// `(y.extent.0 + 63)/64 <= (z.extent.0 + 63)/64`.
+bool as_block_limit(const Expr &e, VariantCondition &condition) {
+    auto blocks = [](const Expr &of, std::string &buffer, int &dimension) -> int64_t {
+        const Div *div = of.as<Div>();
+        const Add *sum = div ? div->a.as<Add>() : nullptr;
+        const Variable *v = sum ? sum->a.as<Variable>() : of.as<Variable>();
+        const auto size = div ? as_const_int(div->b) : std::optional<int64_t>(1);
+        const auto rest = sum ? as_const_int(sum->b) : std::optional<int64_t>(0);
+        const size_t at = v ? v->name.rfind(".extent.") : std::string::npos;
+        if (at == std::string::npos || !size || !rest || *rest != *size - 1) {
+            return 0;
+        }
+        buffer = v->name.substr(0, at);
+        dimension = std::stoi(v->name.substr(at + 8));
+        return *size;
+    };
+    const LE *le = e.as<LE>();
+    const int64_t size = le ? blocks(le->a, condition.argument, condition.dimension) : 0;
+    condition.what = VariantCondition::What::BlocksAtMost;
+    condition.value = size;
+    return size > 0 && blocks(le->b, condition.other, condition.other_dimension) == size;
+}
+
 const LegalizedArgument *argument_named(const LegalizedPipeline &pipeline, const std::string &name) {
     for (const std::vector<LegalizedArgument> *list : {&pipeline.inputs, &pipeline.output_args}) {
         for (const LegalizedArgument &a : *list) {
@@ -297,7 +332,9 @@ TileStage make_tile_stage(const TileGroup &group, const PipelineSource &source, 
     for (const FuncNest *f : group.outputs) {
         outputs.push_back(funcs.at(f->name));
     }
-    return make_tile_stage(tile::read_plan(group), outputs, source, target, symbol);
+    tile::TilePlan plan = tile::read_plan(group);
+    tile::fit_target(plan, target);
+    return make_tile_stage(plan, outputs, source, target, symbol);
 }
 
 std::map<std::string, StageReplacement> stage_replacements(const std::vector<TileStage> &stages,
@@ -385,9 +422,12 @@ std::vector<VariantCondition> stage_conditions(const std::vector<TileStage> &sta
             }
         }
         for (const Expr &e : stage.conditions) {
-            VariantCondition c;
+            VariantCondition c, between;
             if (as_extent_limit(simplify(e), c) && argument_named(pipeline, c.argument)) {
                 add(c);
+            } else if (as_block_limit(e, between) && argument_named(pipeline, between.argument) &&
+                       argument_named(pipeline, between.other)) {
+                add(between);
             }
         }
     }

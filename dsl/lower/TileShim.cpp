@@ -175,25 +175,26 @@ private:
     std::string kernel() const {
         const tile::EmittedKernel &k = s_.kernel;
         // The image as it is on disk: no text of a hundred thousand numbers to compile.
-        return fmt::format(R"(__asm__(".section .rodata,\"a\",@progbits\n"
+        return fmt::format(
+            R"(__asm__(".section .rodata,\"a\",@progbits\n"
         ".balign 64\n"
         "{symbol}_image:\n"
-        ".incbin \"{symbol}.cubin\"\n"
+        ".incbin \"{symbol}.image\"\n"
         ".byte 0\n"
         ".previous\n");
 extern const unsigned char {symbol}_image[] __attribute__((visibility("hidden")));
 static uint32_t {symbol}_id;
 static const kiln_tile_kernel {symbol}_kernel = {{
     {name}, {function}, {symbol}_image, {bytes}, &{symbol}_id,
-    {threads}, {shared}, {cluster}, {persistent}, {ahead}, 0}};
+    {threads}, {shared}, {cluster}, {persistent}, {ahead}, 0, {backend}}};
 
 )",
-                           fmt::arg("symbol", s_.symbol), fmt::arg("name", c_string(s_.func)),
-                           fmt::arg("function", c_string(k.name)),
-                           fmt::arg("bytes", s_.compiled.cubin.size()), fmt::arg("threads", k.threads),
-                           fmt::arg("shared", k.shared_bytes), fmt::arg("cluster", k.cluster),
-                           fmt::arg("persistent", k.persistent ? 1 : 0),
-                           fmt::arg("ahead", k.launch_ahead ? 1 : 0));
+            fmt::arg("symbol", s_.symbol), fmt::arg("name", c_string(s_.func)),
+            fmt::arg("function", c_string(k.name)), fmt::arg("bytes", s_.compiled.cubin.size()),
+            fmt::arg("threads", k.threads), fmt::arg("shared", k.shared_bytes),
+            fmt::arg("cluster", k.cluster), fmt::arg("persistent", k.persistent ? 1 : 0),
+            fmt::arg("ahead", k.launch_ahead ? 1 : 0),
+            fmt::arg("backend", s_.backend == Backend::OpenCL ? "KILN_TILE_OPENCL" : "KILN_TILE_CUDA"));
     }
 
     std::string variable(const std::string &name) const {
@@ -330,15 +331,33 @@ static const kiln_tile_kernel {symbol}_kernel = {{
             fmt::format("the tile kernel of `{}` reads `{}`, which is no view of its launch", s_.func, view));
     }
 
+    std::vector<std::string> box(const tile::TensorMapParam &map) const {
+        std::vector<std::string> out;
+        for (size_t d = 0; d < map.box.size(); d++) {
+            const std::string most = std::to_string(map.box[d]);
+            if (static_cast<int>(d) != map.clipped) {
+                out.push_back(most);
+                continue;
+            }
+            const std::string extent = variable(fmt::format("{}.extent.{}", map.view, d));
+            out.push_back(fmt::format("(int32_t)most(least(({} + 7) / 8 * 8, {}), 8)", extent, most));
+        }
+        return out;
+    }
+
     std::string param(const Param &p, size_t i, std::string &copies) const {
         switch (p.kind) {
         case Param::Kind::TensorMap:
             return fmt::format("{{KILN_TILE_TENSOR_MAP, {}, {}, 0, {{{}}}, 0}}", index_of(p.map.view),
-                               p.map.swizzle, fmt::join(p.map.box, ", "));
+                               p.map.swizzle, fmt::join(box(p.map), ", "));
         case Param::Kind::Pointer:
             return fmt::format("{{KILN_TILE_POINTER, {}, 0, 0, {{0}}, 0}}", index_of(p.view));
         case Param::Kind::Counter:
             return "{KILN_TILE_COUNTER, 0, 0, 0, {0}, 0}";
+        case Param::Kind::Workspace:
+            return fmt::format("{{KILN_TILE_WORKSPACE, 0, 0, 0, {{0}}, {}, 0}}", c(p.value));
+        case Param::Kind::Counters:
+            return fmt::format("{{KILN_TILE_COUNTERS, 0, 0, 0, {{0}}, {}, 0}}", c(p.value));
         case Param::Kind::Reciprocal:
             return fmt::format("{{KILN_TILE_RECIPROCAL, 0, 0, 0, {{0}}, {}}}", c(p.value));
         case Param::Kind::Value:
@@ -350,24 +369,24 @@ static const kiln_tile_kernel {symbol}_kernel = {{
         if (whole) {
             std::string name = identifier("s_", scalar->name);
             copies += fmt::format("    memcpy(&params[{}].value, &{}, sizeof({}));\n", i, name, name);
-            return "{KILN_TILE_VALUE, 0, 0, 0, {0}, 0}";
+            return fmt::format("{{KILN_TILE_VALUE, 0, 0, 0, {{0}}, 0, sizeof({})}}", name);
         }
         bool narrow = p.value.type() == Halide::Int(32);
-        return fmt::format("{{{}, 0, 0, {}, {{0}}, {}}}", narrow ? "KILN_TILE_INT" : "KILN_TILE_VALUE",
-                           c_string(text_of(p.value)), c(p.value));
+        return fmt::format("{{{}, 0, 0, {}, {{0}}, {}, {}}}", narrow ? "KILN_TILE_INT" : "KILN_TILE_VALUE",
+                           c_string(text_of(p.value)), c(p.value), p.value.type().bytes());
     }
 
     const TileStage &s_;
 };
 
 /// The stage of an output that another stage writes.
-std::string allocate(const std::string &symbol, int buffers) {
+std::string allocate(const std::string &symbol, const std::string &kernel, int buffers) {
     std::string parameters, calls;
     for (int i = 0; i < buffers; i++) {
         parameters += fmt::format(", halide_buffer_t *b{}", i);
         calls += fmt::format("    if (!code && (b{0}->host || b{0}->device)) {{\n"
-                             "        code = kiln_tile_allocate(user_context, b{0});\n    }}\n",
-                             i);
+                             "        code = kiln_tile_allocate(user_context, &{1}, b{0});\n    }}\n",
+                             i, kernel);
     }
     return fmt::format("int {}(void *user_context{}) {{\n    int code = 0;\n{}    return code;\n}}\n\n",
                        symbol, parameters, calls);
@@ -419,7 +438,7 @@ static inline int64_t remainder_of(int64_t a, int64_t b) {
         }
         for (const auto &[func, buffers] : others) {
             if (buffers > 0) {
-                out += allocate(tile_allocate_symbol(stage, func), buffers);
+                out += allocate(tile_allocate_symbol(stage, func), shim.kernel_name(), buffers);
             }
         }
     }

@@ -9,7 +9,7 @@
 
 namespace kiln {
 
-/// The whole file. It includes SYMBOL.cubin of each stage by the assembler, so these must lie beside it when it is
+/// The whole file. It includes SYMBOL.image of each stage by the assembler, so these must lie beside it when it is
 /// compiled, and defines `table`, the list of the kernels with a null at its end. Throws Error K1190 where an Expr has
 /// no form in C.
 std::string tile_shim_text(const std::vector<TileStage> &stages, const std::string &table);

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "dsl/target/Target.h"
 #include "dsl/tile/emit/Emit.h"
 
 #include <Halide.h>
@@ -43,8 +44,9 @@ struct TileStage {
     std::vector<TileStageView> views;                          ///< Inputs, OtherOutputs, Outputs
     std::vector<std::pair<std::string, Halide::Type>> scalars; ///< between the two last, in the C function
     std::vector<Halide::Expr> conditions;                      ///< that hold in every call, or it is refused
+    Backend backend = Backend::Cuda;
     tile::EmittedKernel kernel;
-    tile::CompiledKernel compiled;    ///< `cubin` may be PTX, for targets that are not exact
+    tile::CompiledKernel compiled;    ///< `cubin` may be PTX, for targets that are not exact, or OpenCL C
     std::string passes;               ///< what each pass did, as text
     std::vector<std::string> remarks; ///< of the passes
 };

@@ -236,6 +236,10 @@ nlohmann::json variant_json(const CompiledVariant &v, const fs::path &folder,
                               {"argument", c.argument},
                               {"dimension", c.dimension},
                               {"value", c.value}});
+        if (c.what == VariantCondition::What::BlocksAtMost) {
+            conditions.back()["other"] = c.other;
+            conditions.back()["other_dimension"] = c.other_dimension;
+        }
     }
     nlohmann::json tiles = nlohmann::json::array();
     for (const CompiledTile &t : v.reply.tiles) {
@@ -248,7 +252,7 @@ nlohmann::json variant_json(const CompiledVariant &v, const fs::path &folder,
                          {"persistent", t.persistent},
                          {"launch_ahead", t.launch_ahead},
                          {"remarks", t.remarks},
-                         {"image_sha256", sha256(read_bytes(folder / (t.symbol + ".cubin")))}});
+                         {"image_sha256", sha256(read_bytes(folder / (t.symbol + ".image")))}});
     }
     return {{"target", v.request.target.str()},
             {"halide_target", v.reply.halide_target},
@@ -270,7 +274,7 @@ fs::path compile_tiles(const LibraryParts &parts, const CompiledVariant &v) {
     compile_c(parts, source, object);
     fs::remove(parts.folder / source);
     for (const CompiledTile &t : v.reply.tiles) {
-        fs::remove(parts.folder / (t.symbol + ".cubin"));
+        fs::remove(parts.folder / (t.symbol + ".image"));
     }
     return object;
 }

@@ -2,6 +2,7 @@
 
 #include "DriverLibrary.h"
 #include "Lock.h"
+#include "TileLaunch.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -363,8 +364,14 @@ int halide_opencl_device_release(void *user_context) {
     if (!cl.halide_loaded) {
         return 0;
     }
-    int code = kiln_original_opencl_device_release(user_context);
     const kiln_call *call = call_of(user_context);
+    char buffer[message_size];
+    Text why(buffer, sizeof(buffer));
+    Id context, queue;
+    if (acquire(call, &context, &queue, false, why) == KILN_OK && context) {
+        release_opencl_tiles(context);
+    }
+    int code = kiln_original_opencl_device_release(user_context);
     Lock lock(mutex);
     for (Entry **at = &entries; *at;) {
         Entry *e = *at;

@@ -101,12 +101,27 @@ bool holds(const kiln_entry_library &library, const kiln_entry_condition &c, hal
         }
         why("min %d of `%s` is %d, not %lld", c.dimension, name, b.dim[c.dimension].min, value);
         return false;
-    case KILN_DEVICE_ALIGNED_TO:
-        if (b.device % static_cast<uint64_t>(c.value) == 0) {
+    case KILN_DEVICE_ALIGNED_TO: {
+        uint64_t address = b.device;
+        if (b.device && b.device_interface == halide_opencl_device_interface()) {
+            address = halide_opencl_get_crop_offset(nullptr, const_cast<halide_buffer_t *>(&b));
+        }
+        if (address % static_cast<uint64_t>(c.value) == 0) {
             return true;
         }
         why("`%s` is not aligned to %lld bytes on the device", name, value);
         return false;
+    }
+    case KILN_BLOCKS_AT_MOST: {
+        const halide_buffer_t &other = *buffers[c.other];
+        const int extent = b.dim[c.dimension].extent, bound = other.dim[c.other_dimension].extent;
+        if ((extent + c.value - 1) / c.value <= (bound + c.value - 1) / c.value) {
+            return true;
+        }
+        why("extent %d of `%s` is %d, more blocks of %lld than extent %d of `%s`, which is %d", c.dimension,
+            name, extent, value, c.other_dimension, library.arguments[c.other].name, bound);
+        return false;
+    }
     default:
         why("condition %d is not known to this runtime", c.what);
         return false;

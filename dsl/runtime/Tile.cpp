@@ -2,6 +2,7 @@
  * The launch of a tile kernel: see kiln_tile.h.
  */
 #include "Check.h"
+#include "TileLaunch.h"
 #include "TileModule.h"
 #include "TileTensorMap.h"
 
@@ -49,26 +50,28 @@ private:
     bool acquired_ = false, pushed_ = false;
 };
 
-/// Two zeroed ints on the device, in the order of the stream. A launch of its own each time: launches of one kernel on
-/// several streams, or of a graph beside its stream, would share kept ones.
-class Counter {
+/// Memory of one launch, in the order of the stream. Its own each time: launches of one kernel on several streams, or of a
+/// graph beside its stream, would share kept one.
+class Scratch {
 public:
-    explicit Counter(void *user_context) : user_context_(user_context) {
+    explicit Scratch(void *user_context) : user_context_(user_context) {
         buffer_.dim = &dim_;
         buffer_.dimensions = 1;
         buffer_.type = halide_type_of<int32_t>();
-        dim_ = {0, 2, 1, 0};
     }
-    ~Counter() {
+    Scratch(const Scratch &) = delete;
+    ~Scratch() {
         if (buffer_.device) {
             halide_device_free(user_context_, &buffer_);
         }
     }
-    int make(const TileDriver &driver, void *stream) {
-        if (int code = kiln_tile_allocate(user_context_, &buffer_)) {
-            return code;
-        }
-        int error = driver.MemsetD32Async(buffer_.device, 0, 2, stream);
+    /// `ints` of 32 bits.
+    int make(int64_t ints) {
+        dim_ = {0, static_cast<int32_t>(ints), 1, 0};
+        return halide_device_malloc(user_context_, &buffer_, halide_cuda_device_interface());
+    }
+    int clear(const TileDriver &driver, void *stream) {
+        int error = driver.MemsetD32Async(buffer_.device, 0, static_cast<size_t>(dim_.extent), stream);
         return error ? tile_fault(user_context_, driver, "cuMemsetD32Async", error) : 0;
     }
     uint64_t address() const { return buffer_.device; }
@@ -114,11 +117,12 @@ uint64_t some_address(const kiln_tile_view *views, int32_t count) {
 
 class Launch {
 public:
-    Launch(void *user_context, const TileDriver &driver, const kiln_tile_kernel &kernel)
-        : uc_(user_context), cu_(driver), kernel_(kernel), counter_(user_context) {}
+    Launch(const TileCall &call, const TileDriver &driver)
+        : call_(call), uc_(call.user_context), cu_(driver),
+          kernel_(call.kernel), scratch_{Scratch(uc_), Scratch(uc_), Scratch(uc_), Scratch(uc_),
+                                         Scratch(uc_), Scratch(uc_), Scratch(uc_), Scratch(uc_)} {}
 
-    int run(const kiln_tile_view *views, int32_t view_count, int64_t tiles, const int64_t *grid,
-            int32_t grid_count, const kiln_tile_param *params, int32_t param_count) {
+    int run() {
         Current current(uc_, cu_);
         if (!current.ok()) {
             return KILN_NO_DEVICE;
@@ -128,49 +132,31 @@ public:
             return KILN_DEVICE_ERROR;
         }
         int64_t blocks = 0;
-        if (int code = blocks_for(*module, tiles, grid, grid_count, blocks)) {
+        if (int code = blocks_for(*module, blocks)) {
             return code;
         }
         void *stream = nullptr;
         if (halide_cuda_get_stream(uc_, current.context(), &stream) != 0) {
             return KILN_DEVICE_ERROR;
         }
-        if (int code = give_memory(views, view_count)) {
+        if (int code = give_tile_memory(call_)) {
             return code;
         }
-        if (int code = evaluate(views, view_count, params, param_count, stream)) {
+        if (int code = evaluate(stream)) {
             return code;
         }
-        if (int code = start(*module, blocks, stream)) {
-            return code;
-        }
-        for (int32_t i = 0; i < view_count; i++) {
-            if (views[i].is_output) { // all of it is written: what the host had there is no newer
-                views[i].buffer->set_host_dirty(false);
-                views[i].buffer->set_device_dirty(true);
-            }
-        }
-        return 0;
+        return start(*module, blocks, stream);
     }
 
 private:
-    int blocks_for(const TileModule &module, int64_t tiles, const int64_t *grid, int32_t grid_count,
-                   int64_t &blocks) {
-        int64_t cluster = kernel_.cluster > 1 ? kernel_.cluster : 1;
+    int blocks_for(const TileModule &module, int64_t &blocks) {
+        const int64_t cluster = kernel_.cluster > 1 ? kernel_.cluster : 1, tiles = call_.tiles;
         // A block of a cluster without a tile of its own still takes part in the cluster.
         int64_t whole =
             tiles < 0 || tiles > INT64_MAX - cluster ? -1 : (tiles + cluster - 1) / cluster * cluster;
         blocks = kernel_.persistent && (whole < 0 || whole > module.resident) ? module.resident : whole;
         if (tiles > INT32_MAX || tiles < 0 || blocks > module.max_grid) {
-            char buffer[256];
-            Text text(buffer, sizeof(buffer));
-            for (int32_t i = 0; i < grid_count; i++) {
-                text("%s%lld", i ? " x " : "", static_cast<long long>(grid[i]));
-            }
-            return report(uc_, KILN_INVALID_ARGUMENT,
-                          "the tile kernel of `%s` would need %s blocks, at most %lld can be launched: use "
-                          "larger tiles or split the call",
-                          kernel_.name, buffer, static_cast<long long>(module.max_grid));
+            return refuse_tile_grid(call_, module.max_grid);
         }
         if (kernel_.cooperative && blocks > module.resident) {
             return report(
@@ -181,65 +167,70 @@ private:
         return 0;
     }
 
-    int give_memory(const kiln_tile_view *views, int32_t count) {
-        for (int32_t i = 0; i < count; i++) {
-            if (views[i].is_output) {
-                if (int code = kiln_tile_allocate(uc_, views[i].buffer)) {
-                    return code;
-                }
-                continue;
-            }
-            // Halide does not copy what only an extern stage reads.
-            halide_buffer_t &b = *views[i].buffer;
-            if (element_count(b) > 0 && (!b.device || b.host_dirty())) {
-                if (int code = halide_copy_to_device(uc_, &b, halide_cuda_device_interface())) {
-                    return code;
-                }
-            }
-        }
-        return 0;
-    }
-
-    int evaluate(const kiln_tile_view *views, int32_t view_count, const kiln_tile_param *params,
-                 int32_t param_count, void *stream) {
-        uint64_t somewhere = some_address(views, view_count);
-        for (int32_t i = 0; i < param_count; i++) {
-            const kiln_tile_param &p = params[i];
+    int evaluate(void *stream) {
+        uint64_t somewhere = some_address(call_.views, call_.view_count);
+        for (int32_t i = 0; i < call_.param_count; i++) {
+            const kiln_tile_param &p = call_.params[i];
             arguments_.pointers[i] = &arguments_.words[i];
             arguments_.words[i] = static_cast<uint64_t>(p.value);
             switch (p.kind) {
             case KILN_TILE_TENSOR_MAP:
-                if (int code = make_tensor_map(uc_, cu_, views[p.view], p, somewhere, arguments_.maps[i])) {
+                if (int code =
+                        make_tensor_map(uc_, cu_, call_.views[p.view], p, somewhere, arguments_.maps[i])) {
                     return code;
                 }
                 arguments_.pointers[i] = &arguments_.maps[i];
                 break;
             case KILN_TILE_POINTER:
-                arguments_.words[i] = views[p.view].buffer->device;
+                arguments_.words[i] = call_.views[p.view].buffer->device;
                 break;
             case KILN_TILE_INT:
-                if (p.value != static_cast<int32_t>(p.value)) {
-                    return report(uc_, KILN_INVALID_ARGUMENT,
-                                  "the tile kernel of `%s` counts in 32 bits, but `%s` is %lld in this call",
-                                  kernel_.name, p.text, static_cast<long long>(p.value));
+                if (int code = check_tile_int(call_, p)) {
+                    return code;
                 }
                 break;
             case KILN_TILE_RECIPROCAL:
-                arguments_.words[i] = UINT64_MAX / static_cast<uint64_t>(p.value > 1 ? p.value : 1) + 1;
+                arguments_.words[i] = tile_reciprocal(p);
                 break;
             case KILN_TILE_COUNTER:
-                if (!counter_.address()) {
-                    if (int code = counter_.make(cu_, stream)) {
-                        return code;
-                    }
+                if (int code = scratch(2, true, stream, arguments_.words[i])) {
+                    return code;
                 }
-                arguments_.words[i] = counter_.address();
+                break;
+            case KILN_TILE_WORKSPACE:
+                if (int code = scratch((p.value + 3) / 4, false, stream, arguments_.words[i])) {
+                    return code;
+                }
+                break;
+            case KILN_TILE_COUNTERS:
+                if (int code = scratch(p.value, true, stream, arguments_.words[i])) {
+                    return code;
+                }
                 break;
             default:
                 break;
             }
         }
         return 0;
+    }
+
+    int scratch(int64_t ints, bool zero, void *stream, uint64_t &address) {
+        if (ints > INT32_MAX) {
+            return report(
+                uc_, KILN_INVALID_ARGUMENT,
+                "the tile kernel of `%s` would need %lld bytes of workspace in this call: split it into "
+                "fewer parts",
+                kernel_.name, static_cast<long long>(ints) * 4);
+        }
+        if (scratch_used_ == max_scratch) {
+            return report(uc_, KILN_INTERNAL_ERROR, "the tile kernel of `%s` has more than %d workspaces",
+                          kernel_.name, max_scratch);
+        }
+        Scratch &s = scratch_[scratch_used_++];
+        int code = s.make(ints > 0 ? ints : 1);
+        code = code == 0 && zero ? s.clear(cu_, stream) : code;
+        address = s.address();
+        return code;
     }
 
     int start(const TileModule &module, int64_t blocks, void *stream) {
@@ -279,10 +270,13 @@ private:
         return tile_fault(uc_, cu_, buffer, error);
     }
 
+    const TileCall &call_;
     void *uc_;
     const TileDriver &cu_;
     const kiln_tile_kernel &kernel_;
-    Counter counter_;
+    static constexpr int max_scratch = 8;
+    Scratch scratch_[max_scratch];
+    int scratch_used_ = 0;
     Arguments arguments_;
 };
 
@@ -300,6 +294,58 @@ int32_t narrow(int64_t value) {
 }
 
 } // namespace
+
+namespace kiln::runtime {
+
+const halide_device_interface_t *tile_interface(const kiln_tile_kernel &kernel) {
+    return kernel.backend == KILN_TILE_OPENCL ? halide_opencl_device_interface()
+                                              : halide_cuda_device_interface();
+}
+
+int give_tile_memory(const TileCall &call) {
+    for (int32_t i = 0; i < call.view_count; i++) {
+        halide_buffer_t &b = *call.views[i].buffer;
+        int code = 0;
+        if (call.views[i].is_output) {
+            code = kiln_tile_allocate(call.user_context, &call.kernel, &b);
+        } else if (element_count(b) > 0 && (!b.device || b.host_dirty())) {
+            // Halide does not copy what only an extern stage reads.
+            code = halide_copy_to_device(call.user_context, &b, tile_interface(call.kernel));
+        }
+        if (code) {
+            return code;
+        }
+    }
+    return 0;
+}
+
+int refuse_tile_grid(const TileCall &call, int64_t most) {
+    char buffer[256];
+    Text text(buffer, sizeof(buffer));
+    for (int32_t i = 0; i < call.grid_count; i++) {
+        text("%s%lld", i ? " x " : "", static_cast<long long>(call.grid[i]));
+    }
+    return report(
+        call.user_context, KILN_INVALID_ARGUMENT,
+        "the tile kernel of `%s` would need %s blocks, at most %lld can be launched: use larger tiles "
+        "or split the call",
+        call.kernel.name, buffer, static_cast<long long>(most));
+}
+
+int check_tile_int(const TileCall &call, const kiln_tile_param &param) {
+    if (param.value == static_cast<int32_t>(param.value)) {
+        return 0;
+    }
+    return report(call.user_context, KILN_INVALID_ARGUMENT,
+                  "the tile kernel of `%s` counts in 32 bits, but `%s` is %lld in this call",
+                  call.kernel.name, param.text, static_cast<long long>(param.value));
+}
+
+uint64_t tile_reciprocal(const kiln_tile_param &param) {
+    return UINT64_MAX / static_cast<uint64_t>(param.value > 1 ? param.value : 1) + 1;
+}
+
+} // namespace kiln::runtime
 
 extern "C" {
 
@@ -357,8 +403,8 @@ int kiln_tile_refuse(void *user_context, const kiln_tile_kernel *kernel, const c
                   kernel->name, condition);
 }
 
-int kiln_tile_allocate(void *user_context, halide_buffer_t *buffer) {
-    return buffer->device ? 0 : halide_device_malloc(user_context, buffer, halide_cuda_device_interface());
+int kiln_tile_allocate(void *user_context, const kiln_tile_kernel *kernel, halide_buffer_t *buffer) {
+    return buffer->device ? 0 : halide_device_malloc(user_context, buffer, tile_interface(*kernel));
 }
 
 int kiln_tile_launch(void *user_context, const kiln_tile_kernel *kernel, const kiln_tile_view *views,
@@ -372,13 +418,27 @@ int kiln_tile_launch(void *user_context, const kiln_tile_kernel *kernel, const k
         return report(user_context, KILN_INTERNAL_ERROR, "the tile kernel of `%s` has %d parameters",
                       kernel->name, param_count);
     }
-    const TileDriver *driver = tile_driver(user_context);
-    return driver ? Launch(user_context, *driver, *kernel)
-                        .run(views, view_count, tiles, grid, grid_count, params, param_count)
-                  : static_cast<int>(KILN_NO_DEVICE);
+    const TileCall call = {user_context, *kernel, views,  view_count, grid,
+                           grid_count,   tiles,   params, param_count};
+    int code = KILN_NO_DEVICE;
+    if (kernel->backend == KILN_TILE_OPENCL) {
+        code = opencl_tile_launch(call);
+    } else if (const TileDriver *driver = tile_driver(user_context)) {
+        code = Launch(call, *driver).run();
+    }
+    for (int32_t i = 0; i < view_count && code == 0; i++) {
+        if (views[i].is_output) { // all of it is written: what the host had there is no newer
+            views[i].buffer->set_host_dirty(false);
+            views[i].buffer->set_device_dirty(true);
+        }
+    }
+    return code;
 }
 
 int kiln_tile_prepare(void *user_context, const kiln_tile_kernel *kernel) {
+    if (kernel->backend == KILN_TILE_OPENCL) {
+        return opencl_tile_prepare(user_context, *kernel);
+    }
     const TileDriver *driver = tile_driver(user_context);
     if (!driver) {
         return KILN_NO_DEVICE;

@@ -105,12 +105,17 @@ int make_tensor_map(void *user_context, const TileDriver &driver, const kiln_til
         out = entry.map;
         return KILN_OK;
     }
-    constexpr int no_interleave = 0, promote_to_256_bytes = 3, fill_with_zeros = 0;
+    constexpr int no_interleave = 0, to_128_bytes = 2, to_256_bytes = 3, fill_with_zeros = 0;
+    // The L2 fetches whole lines for each row of a box; where rows do not begin at 256 bytes, 128 waste less.
+    int promotion = to_256_bytes;
+    for (uint32_t d = 0; d + 1 < key.rank; d++) {
+        promotion = key.strides[d] % 256 == 0 ? promotion : to_128_bytes;
+    }
     const uint32_t ones[KILN_TILE_MAX_TMA_RANK] = {1, 1, 1, 1, 1};
     int swizzle = param.swizzle == 128 ? 3 : param.swizzle == 64 ? 2 : param.swizzle == 32 ? 1 : 0;
     int error = driver.TensorMapEncodeTiled(
         &out, view.element, key.rank, reinterpret_cast<void *>(key.address), key.extents, key.strides,
-        key.box, ones, no_interleave, swizzle, promote_to_256_bytes, fill_with_zeros);
+        key.box, ones, no_interleave, swizzle, promotion, fill_with_zeros);
     if (error != 0) {
         char buffer[512];
         Text doing(buffer, sizeof(buffer));

@@ -40,10 +40,13 @@ enum {
     KILN_ALIGNED_TO = 4, /**< host or device address, in bytes */
     KILN_STRIDE_IS = 5,
     KILN_MIN_IS = 6,
-    KILN_DEVICE_ALIGNED_TO = 7 /**< device address, in bytes, where there is one yet: new memory is aligned */
+    KILN_DEVICE_ALIGNED_TO =
+        7,                  /**< device address, in bytes, where there is one yet: new memory is aligned */
+    KILN_BLOCKS_AT_MOST = 8 /**< no more blocks of `value` elements than the other argument has */
 };
 typedef struct kiln_entry_condition {
     uint8_t what, argument, dimension;
+    uint8_t other, other_dimension; /**< KILN_BLOCKS_AT_MOST */
     int64_t value;
 } kiln_entry_condition;
 

@@ -23,7 +23,7 @@ extern "C" {
 typedef struct kiln_tile_kernel {
     const char *name;     /**< the Func, for messages */
     const char *function; /**< its name in the image */
-    const void *image;    /**< a cubin, or PTX that ends with a zero byte */
+    const void *image;    /**< a cubin, PTX, or OpenCL C; text ends with a zero byte */
     uint64_t image_bytes;
     uint32_t
         *id; /**< 0 at first: the runtime's number for this kernel, by which it keeps modules a context */
@@ -35,7 +35,11 @@ typedef struct kiln_tile_kernel {
     uint8_t
         launch_ahead; /**< may start before the kernel before it has ended (programmatic dependent launch) */
     uint8_t cooperative; /**< all blocks must run at once */
+    uint8_t backend;     /**< KILN_TILE_CUDA or KILN_TILE_OPENCL */
 } kiln_tile_kernel;
+
+/** What a kernel was compiled for. In OpenCL a block is a work-group; it has no clusters, and nothing starts ahead. */
+enum { KILN_TILE_CUDA = 0, KILN_TILE_OPENCL = 1 };
 
 /** Elements of a view, by the numbers of CUtensorMapDataType. */
 enum {
@@ -72,7 +76,10 @@ enum {
     /** unsigned 64-bit (2^64 - 1) / v + 1, modulo 2^64, for v = `value` or 1 where that is less: kernels divide by
      * it */
     KILN_TILE_RECIPROCAL = 4,
-    KILN_TILE_COUNTER = 5 /**< address of two zeroed ints, for tiles that are handed out as blocks get free */
+    KILN_TILE_COUNTER =
+        5, /**< address of two zeroed ints, for tiles that are handed out as blocks get free */
+    KILN_TILE_WORKSPACE = 6, /**< address of `value` bytes of the launch's own */
+    KILN_TILE_COUNTERS = 7   /**< address of `value` zeroed ints, which the kernel leaves zeroed */
 };
 
 /** One parameter of the kernel function, in order. */
@@ -83,6 +90,7 @@ typedef struct kiln_tile_param {
     const char *text;                    /**< INT: what it is, for messages */
     int32_t box[KILN_TILE_MAX_TMA_RANK]; /**< TENSOR_MAP: elements, innermost first */
     int64_t value;
+    uint8_t bytes; /**< VALUE: of the kernel's parameter; 0: 4 */
 } kiln_tile_param;
 
 /** 1 where any buffer is a bounds query: then the queries among the inputs have got their boxes, the outputs' begin at
@@ -96,11 +104,12 @@ KILN_API int kiln_tile_check(void *user_context, const kiln_tile_kernel *kernel,
 /** KILN_INVALID_ARGUMENT: the call breaks a condition of the kernel, which `condition` states. */
 KILN_API int kiln_tile_refuse(void *user_context, const kiln_tile_kernel *kernel, const char *condition);
 
-/** Gives an output device memory, where it has none. For outputs that another stage's kernel writes. */
-KILN_API int kiln_tile_allocate(void *user_context, halide_buffer_t *buffer);
+/** Gives an output memory on the kernel's device, where it has none. For outputs that this kernel writes under another
+ * stage. */
+KILN_API int kiln_tile_allocate(void *user_context, const kiln_tile_kernel *kernel, halide_buffer_t *buffer);
 
 /** Queues the kernel on the stream of the call. The number of tiles is the product of `grid`; without tiles nothing is
- * launched. Neither waits nor, in a call on device buffers, allocates anything but the counter (from the stream's pool),
+ * launched. Neither waits nor, in a call on device buffers, allocates anything but counters and workspaces (from the stream's pool),
  * so that a CUDA graph captures it; the first launch of a context loads the module, which kiln_tile_prepare does ahead. */
 KILN_API int kiln_tile_launch(void *user_context, const kiln_tile_kernel *kernel, const kiln_tile_view *views,
                               int32_t view_count, const int64_t *grid, int32_t grid_count,

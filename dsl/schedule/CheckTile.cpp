@@ -171,15 +171,10 @@ private:
 
     void not_made_yet(const TileGroup &g) {
         for (const FuncNest *f : g.inside) {
-            if (const DirectiveCall *c = said(f->tile, "multicast")) {
-                not_made(*c, "leave it out: each block loads for itself");
-            }
             for (const StageNest &stage : f->stages) {
-                if (const DirectiveCall *c = said(stage.tile, "split_reduce")) {
-                    not_made(*c, "leave it out: one block adds up the whole sum");
-                }
-                if (const DirectiveCall *c = said(stage.tile, "mma"); c && c->args[1].text == "tf32") {
-                    not_made(*c, "multiply in float32 with `mma(fma)`, or round the operands to 16 bits");
+                if (const DirectiveCall *c = said(stage.tile, "mma");
+                    c && c->args[1].text == "tf32" && c->args[0].text != "wgmma") {
+                    not_made(*c, "TF32 is for `mma(wgmma, tf32)`; multiply in float32 with `mma(fma)`");
                 }
             }
         }
@@ -189,10 +184,12 @@ private:
 
     void group(const TileGroup &g) {
         const DirectiveCall &mark = g.kernel->tile.at("tile_kernel");
-        if (cx.target.backend != Backend::Cuda) {
-            cx.report("K1172", fmt::format("a tile kernel needs `cuda`, the target is `{}`", cx.target.str()),
-                      mark.span)
-                .helps.push_back("use gpu_threads for it on other targets");
+        if (cx.target.backend == Backend::Cpu) {
+            cx.report(
+                  "K1172",
+                  fmt::format("a tile kernel needs `cuda` or `opencl`, the target is `{}`", cx.target.str()),
+                  mark.span)
+                .helps.push_back("use parallel and vectorize for it on a CPU");
             return;
         }
         if (cx.damaged.count(g.kernel->name)) {
@@ -209,6 +206,9 @@ private:
             }
         }
         options(g);
+        if (cx.target.backend == Backend::OpenCL) {
+            without_cuda(g);
+        }
         not_made_yet(g);
         int64_t accumulators = 0;
         for (const FuncNest *f : g.inside) {
@@ -287,6 +287,29 @@ private:
         return r;
     }
 
+    /// OpenCL has no clusters, no asynchronous copies, and does not tell how many work-groups run at once.
+    void without_cuda(const TileGroup &g) {
+        auto refuse = [&](const DirectiveCall &c) {
+            cx.report("K1172",
+                      fmt::format("`{}` needs `cuda`, the target is `{}`", print_call(c), cx.target.str()),
+                      c.span)
+                .helps.push_back(
+                    "leave it out: in OpenCL a work-group takes one tile, and its threads copy for "
+                    "themselves");
+        };
+        for (const char *name :
+             {"persistent", "dynamic", "cluster", "spread", "ping_pong", "registers", "launch_ahead"}) {
+            if (const DirectiveCall *c = said(g.kernel->tile, name)) {
+                refuse(*c);
+            }
+        }
+        for (const FuncNest *f : g.inside) {
+            if (const DirectiveCall *c = said(f->tile, "stages"); c && c->args[0].int_value > 1) {
+                refuse(*c);
+            }
+        }
+    }
+
     void options(const TileGroup &g) {
         const auto &on = g.kernel->tile;
         const DirectiveCall *groups = said(on, "warpgroups");
@@ -317,6 +340,135 @@ private:
         if (const DirectiveCall *c = said(on, "dynamic"); c && !said(on, "persistent")) {
             cx.report("K1175", "`dynamic` hands tiles to blocks that stay, and these do not", c->span)
                 .helps.push_back("add `persistent()`");
+        }
+        if (const DirectiveCall *c = said(on, "spread"); c && cx.target.backend == Backend::Cuda) {
+            spread(g, *c);
+        }
+        if (const DirectiveCall *c = said(on, "cluster")) {
+            cluster(g, *c);
+        }
+        for (const FuncNest *f : g.inside) {
+            if (const DirectiveCall *c = said(f->tile, "multicast")) {
+                multicast(g, *f, *c);
+            }
+        }
+    }
+
+    /// A tile that the blocks of a cluster hold together.
+    void spread(const TileGroup &g, const DirectiveCall &call) {
+        const std::string &var = call.args[0].text;
+        const int64_t blocks = call.args[1].int_value, most = cx.limits.cluster_blocks;
+        if (most < 2) {
+            cx.report("K1172",
+                      fmt::format("clusters need `cuda sm_90a`, the target is `{}`", cx.target.str()), call.span)
+                .helps.push_back("leave `spread` out there: a block holds the whole tile");
+        } else if (blocks > most) {
+            cx.report("K1189",
+                      fmt::format("`{}` is spread over {} blocks, the device takes {} in a cluster", var, blocks,
+                                  most),
+                      call.args[1].span)
+                .helps.push_back(fmt::format("write `spread({}, {})`", var, most));
+        }
+        const std::vector<TileDim> dims = tile_dims(g.kernel->stages.at(0));
+        auto d = std::find_if(dims.begin(), dims.end(), [&](const TileDim &x) { return x.var == var; });
+        if (d == dims.end() || d->is_block || d->size.value_or(1) <= 1) {
+            cx.report("K1189",
+                      d == dims.end()
+                          ? fmt::format("`{}` is no Var of `{}`", var, g.kernel->name)
+                          : fmt::format("`{}` runs over blocks already, no cluster can share one tile along it",
+                                        var),
+                      call.args[0].span)
+                .helps.push_back("name a Var that one tile spans: `whole(j, 131072).spread(j, 8)`");
+        } else if (*d->size % blocks != 0) {
+            cx.report("K1189",
+                      fmt::format("{} elements along `{}` over {} blocks: each needs the same number", *d->size,
+                                  var, blocks),
+                      call.span)
+                .helps.push_back(fmt::format("let the tile span a multiple of {}", blocks));
+        }
+        for (const char *other : {"cluster", "dynamic", "ping_pong"}) {
+            if (const DirectiveCall *c = said(g.kernel->tile, other)) {
+                cx.report("K1189",
+                          fmt::format("`{}` gives blocks tiles of their own, and with `spread` those of a cluster "
+                                      "share one",
+                                      other),
+                          c->span)
+                    .helps.push_back(fmt::format("leave out `{}`", other));
+            }
+        }
+        for (const FuncNest *f : g.inside) {
+            for (const StageNest &stage : f->stages) {
+                if (const DirectiveCall *c = said(stage.tile, "mma")) {
+                    cx.report("K1189",
+                              fmt::format("`{}` is a product, and only reductions meet over a cluster",
+                                          stage.name()),
+                              c->span)
+                        .helps.push_back("leave out `spread`: products share their operands by `cluster` and "
+                                         "`multicast`");
+                }
+            }
+        }
+    }
+
+    void cluster(const TileGroup &g, const DirectiveCall &call) {
+        const int64_t x = call.args[0].int_value, y = call.args[1].int_value, most = cx.limits.cluster_blocks;
+        if (cx.target.feature != "sm_90a") {
+            cx.report("K1172",
+                      fmt::format("clusters need `cuda sm_90a`, the target is `{}`", cx.target.str()),
+                      call.span)
+                .helps.push_back("leave `cluster` and `multicast` out there");
+            return;
+        }
+        if (most > 0 && x * y > most) {
+            cx.report("K1181",
+                      fmt::format("cluster({}, {}) has {} blocks, the device takes {} in a cluster", x, y,
+                                  x * y, most),
+                      call.span)
+                .helps.push_back(fmt::format("use at most {} blocks", most));
+        }
+        int64_t loops = 0;
+        for (const Loop &l : g.kernel->stages.at(0).loops) {
+            loops += l.kind == LoopKind::GpuBlock;
+        }
+        if (y > 1 && loops < 2) {
+            cx.report("K1181",
+                      fmt::format("cluster({}, {}) runs along two block loops, and `{}` has {}", x, y,
+                                  g.kernel->name, loops),
+                      call.span)
+                .helps.push_back(fmt::format("write `cluster({})`", x * y));
+        }
+        if (const DirectiveCall *c = said(g.kernel->tile, "dynamic")) {
+            cx.report("K1181",
+                      "`dynamic` hands tiles to single blocks, and those of a cluster take theirs together",
+                      c->span)
+                .helps.push_back("leave out `dynamic` or `cluster`");
+        }
+    }
+
+    void multicast(const TileGroup &g, const FuncNest &f, const DirectiveCall &call) {
+        const DirectiveCall *copy = said(f.tile, "copy"), *size = said(g.kernel->tile, "cluster");
+        if (!size || size->args[0].int_value * size->args[1].int_value == 1) {
+            cx.report("K1182",
+                      fmt::format(
+                          "`{}` is to come for all blocks of a cluster, and the blocks of `{}` are in none",
+                          f.name, g.kernel->name),
+                      call.span)
+                .helps.push_back(
+                    fmt::format("write `{}.cluster(2)`, or leave out the multicast", g.kernel->name));
+        }
+        if (copy && copy->args[0].text != "tma") {
+            cx.report("K1182",
+                      fmt::format("multicast is done by the TMA, and `{}` comes by copy({})", f.name,
+                                  copy->args[0].text),
+                      call.span)
+                .helps.push_back("write `copy(tma)`");
+        }
+        if (rows_of(g).producers == 0) {
+            cx.report("K1182",
+                      fmt::format("multicast fills slots ahead, and `{}` has no warpgroup that does",
+                                  g.kernel->name),
+                      call.span)
+                .helps.push_back("give it a producer: `warpgroups(…, producers = 1)`");
         }
     }
 
@@ -428,7 +580,7 @@ private:
 
     void staged(const FuncNest &f) {
         const DirectiveCall *copy = said(f.tile, "copy");
-        const std::string kind = copy ? copy->args[0].text : "tma";
+        const std::string kind = copy ? copy->args[0].text : cx.target.feature == "sm_90a" ? "tma" : "plain";
         const Span span = copy ? copy->span : f.made_by;
         if (kind == "tma" && cx.target.feature != "sm_90a") {
             cx.report(

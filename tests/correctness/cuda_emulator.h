@@ -50,11 +50,15 @@ static inline uint4 make_uint4(u32 x, u32 y, u32 z, u32 w) {
     return {x, y, z, w};
 }
 
-/// Shared memory starts at an address that is no multiple of 1024, as it may.
+/// Shared memory starts at an address that is no multiple of 1024, as it may. The blocks of a cluster have theirs at
+/// multiples of block_space.
 constexpr u32 shared_start = 256;
 constexpr u32 shared_size = 240 * 1024;
-alignas(1024) unsigned char memory_block[shared_start + shared_size];
-unsigned char *const memory = memory_block + shared_start; ///< stands for `extern __shared__ … memory[]`
+constexpr u32 block_space = 256 * 1024;
+constexpr u32 most_blocks = 8;
+alignas(1024) unsigned char memory_block[most_blocks * block_space];
+#define memory                                                                                               \
+    (memory_block + emulator::current->rank * block_space + shared_start) // `extern __shared__ … memory[]`
 
 struct Dimensions {
     u32 x = 0, y = 0, z = 0;
@@ -73,7 +77,8 @@ namespace emulator {
 struct Thread {
     ucontext_t context;
     std::vector<char> stack;
-    Dimensions index;
+    Dimensions index, block;
+    u32 rank = 0; ///< of its block in the cluster
     bool done = false;
 };
 struct Warp {
@@ -89,15 +94,17 @@ struct Barrier {
 struct Named {
     int arrived = 0;
     u64 turn = 0;
+    bool any[2] = {};
 };
 
 inline std::vector<std::unique_ptr<Thread>> threads;
 inline std::vector<Warp> warps;
 inline std::map<u32, Barrier> barriers;
-inline Named named[16];
+inline Named named[16 * most_blocks], whole_cluster;
+inline u32 block_threads = 0, cluster_blocks = 1;
 inline Thread *current = nullptr;
 inline ucontext_t scheduler;
-inline Dimensions block, grid;
+inline Dimensions grid;
 inline u64 progress = 0;
 inline std::string fault;
 
@@ -107,7 +114,8 @@ inline void yield() {
 /// The block stops at the first fault.
 [[noreturn]] inline void fail(const std::string &what) {
     if (fault.empty()) {
-        fault = "thread " + std::to_string(current->index.x) + ": " + what;
+        fault = "block " + std::to_string(current->block.x) + ", thread " + std::to_string(current->index.x) +
+                ": " + what;
     }
     for (;;) {
         yield();
@@ -121,10 +129,19 @@ void wait_until(const F &ready) {
 }
 
 inline unsigned char *shared_pointer(u32 address, u32 bytes) {
-    if (address < shared_start || address + bytes > shared_start + shared_size) {
+    const u32 own = address % block_space;
+    if (own < shared_start || own + bytes > shared_start + shared_size ||
+        address / block_space >= cluster_blocks) {
         fail("shared address " + std::to_string(address) + " is outside");
     }
     return memory_block + address;
+}
+/// The same address in another block of the cluster.
+inline u32 in_block(u32 address, u32 rank) {
+    if (rank >= cluster_blocks) {
+        fail("block " + std::to_string(rank) + " of a cluster of " + std::to_string(cluster_blocks));
+    }
+    return address % block_space + rank * block_space;
 }
 inline u32 swizzled(u32 address, int span) {
     const u32 chunks = static_cast<u32>(span) / 16;
@@ -133,7 +150,7 @@ inline u32 swizzled(u32 address, int span) {
 
 /// Puts `count` words where all 32 threads of the warp see them; returns the table.
 inline u32 (*exchange(const u32 *words, int count))[8] {
-    Warp &w = warps[current->index.x / 32];
+    Warp &w = warps[current->rank * (block_threads / 32) + current->index.x / 32];
     const u64 turn = w.turn;
     u32(*table)[8] = w.value[turn & 1];
     std::copy(words, words + count, table[current->index.x % 32]);
@@ -202,6 +219,14 @@ inline void tma_load(u32 to, const TensorMap &m, u32 address, const int *at, int
     b.bytes -= bytes;
     complete(b);
 }
+/// To every block of the cluster whose bit is set.
+inline void tma_load_to(u32 to, const TensorMap &m, u32 address, u32 bits, const int *at, int rank) {
+    for (u32 b = 0; b < 16; b++) {
+        if (bits >> b & 1) {
+            tma_load(in_block(to, b), m, in_block(address, b), at, rank);
+        }
+    }
+}
 inline void tma_store(const TensorMap &m, u32 from, const int *at, int rank) {
     if (rank != m.rank || from % 128 != 0) {
         fail("a TMA store of another rank, or from an address that is no multiple of 128");
@@ -260,7 +285,8 @@ inline float operand(Type t, u64 descriptor, bool k_major, int mn, int k) {
                                                             : mode == 3 ? 32
                                                                         : 16;
     const u32 along = static_cast<u32>(k_major ? k : mn) * bytes, across = static_cast<u32>(k_major ? mn : k);
-    u32 at = start + across % 8 * span + along % span;
+    // A descriptor holds 18 bits of an address: those inside its block.
+    u32 at = in_block(start, current->rank) + across % 8 * span + along % span;
     if (k_major) {
         at += across / 8 * stride + along / span * leading;
     } else {
@@ -366,22 +392,29 @@ inline void run_thread() {
     }
 }
 
-/// "" or what went wrong.
-inline std::string launch(u32 blocks, u32 count, const std::function<void()> &kernel) {
+/// "" or what went wrong. `cluster` blocks at a time.
+inline std::string launch(u32 blocks, u32 count, const std::function<void()> &kernel, u32 cluster = 1) {
     entry = kernel;
     fault.clear();
     grid = {blocks, 1, 1};
-    for (u32 b = 0; b < blocks && fault.empty(); b++) {
-        block = {b, 0, 0};
-        std::memset(memory_block, 0xaa, sizeof memory_block);
+    block_threads = count;
+    cluster_blocks = cluster;
+    if (cluster > most_blocks || blocks % cluster != 0) {
+        return std::to_string(blocks) + " blocks in clusters of " + std::to_string(cluster);
+    }
+    for (u32 b = 0; b < blocks && fault.empty(); b += cluster) {
+        std::memset(memory_block, 0xaa, cluster * block_space);
         threads.clear();
-        warps.assign(count / 32, {});
+        warps.assign(count / 32 * cluster, {});
         barriers.clear();
         std::fill(std::begin(named), std::end(named), Named{});
-        for (u32 t = 0; t < count; t++) {
+        whole_cluster = {};
+        for (u32 t = 0; t < count * cluster; t++) {
             threads.push_back(std::make_unique<Thread>());
             Thread &x = *threads.back();
-            x.index = {t, 0, 0};
+            x.index = {t % count, 0, 0};
+            x.rank = t / count;
+            x.block = {b + x.rank, 0, 0};
             x.stack.resize(128 * 1024);
             getcontext(&x.context);
             x.context.uc_stack.ss_sp = x.stack.data();
@@ -427,7 +460,7 @@ struct Argument {
 } // namespace emulator
 
 #define threadIdx (emulator::current->index)
-#define blockIdx (emulator::block)
+#define blockIdx (emulator::current->block)
 #define gridDim (emulator::grid)
 
 // ---- what the text calls
@@ -449,6 +482,9 @@ DEV void mbar_arrive(u32 b) {
     emulator::Barrier &x = emulator::barrier(b);
     x.pending--;
     emulator::complete(x);
+}
+DEV void mbar_arrive_remote(u32 b, u32 rank) {
+    mbar_arrive(emulator::in_block(b, rank));
 }
 DEV void mbar_wait(u32 b, u32 parity) {
     emulator::Barrier &x = emulator::barrier(b);
@@ -519,7 +555,7 @@ DEV void registers_up() {}
 template<int N>
 DEV void registers_down() {}
 DEV void bar_arrive(int id, int threads) {
-    emulator::Named &n = emulator::named[id];
+    emulator::Named &n = emulator::named[emulator::current->rank * 16 + static_cast<u32>(id)];
     if (++n.arrived == threads) {
         n.arrived = 0;
         n.turn++;
@@ -527,13 +563,29 @@ DEV void bar_arrive(int id, int threads) {
     emulator::progress++;
 }
 DEV void bar_sync(int id, int threads) {
-    emulator::Named &n = emulator::named[id];
+    emulator::Named &n = emulator::named[emulator::current->rank * 16 + static_cast<u32>(id)];
     const u64 turn = n.turn;
     bar_arrive(id, threads);
     emulator::wait_until([&] { return n.turn != turn; });
 }
 DEV void __syncthreads() {
-    bar_sync(0, static_cast<int>(emulator::threads.size()));
+    bar_sync(0, static_cast<int>(emulator::block_threads));
+}
+DEV u32 cluster_rank() {
+    return emulator::current->rank;
+}
+DEV void cluster_sync() {
+    emulator::Named &n = emulator::whole_cluster;
+    const u64 turn = n.turn;
+    if (++n.arrived == static_cast<int>(emulator::threads.size())) {
+        n.arrived = 0;
+        n.turn++;
+    }
+    emulator::progress++;
+    emulator::wait_until([&] { return n.turn != turn; });
+}
+DEV void cluster_start() {
+    cluster_sync();
 }
 DEV void __syncwarp() {
     const u32 none = 0;
@@ -559,6 +611,25 @@ DEV int atomicAdd(int *p, int by) {
     *p += by;
     emulator::progress++;
     return old;
+}
+
+template<int N>
+DEV void settled(float (&)[N]) {}
+DEV int comes_last(int *counter, int parts) {
+    if (atomicAdd(counter, 1) != parts - 1) {
+        return 0;
+    }
+    *counter = 0;
+    return 1;
+}
+DEV int bar_or(int id, int count, int yes) {
+    emulator::Named &n = emulator::named[emulator::current->rank * 16 + static_cast<u32>(id)];
+    const u64 turn = n.turn;
+    bool &any = n.any[turn % 2]; // the other is of the meeting before, whose threads may still read it
+    any = (n.arrived > 0 && any) || yes != 0;
+    bar_arrive(id, count);
+    emulator::wait_until([&] { return n.turn != turn; });
+    return any;
 }
 
 DEV u32 __float_as_uint(float x) {

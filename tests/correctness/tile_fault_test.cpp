@@ -3,6 +3,7 @@
 #include "dsl/tile/interpret/Interpret.h"
 #include "dsl/tile/ir/Text.h"
 #include "dsl/tile/passes/Runner.h"
+#include "dsl/tile/passes/Verify.h"
 #include "tests/correctness/tile_reference.h"
 
 #include <gtest/gtest.h>
@@ -16,8 +17,8 @@ DeviceLimits hopper() {
 
 bool synchronises(const Stmt &s) {
     return s.as<Wait>() || s.as<Expect>() || s.as<Release>() || s.as<Advance>() || s.as<Skip>() ||
-           s.as<MmaFence>() || s.as<MmaCommit>() || s.as<MmaWait>() || s.as<Barrier>() ||
-           s.as<ProxyFence>() || s.as<StoreCommit>() || s.as<StoreWait>();
+           s.as<Drain>() || s.as<MmaFence>() || s.as<MmaCommit>() || s.as<MmaWait>() || s.as<Barrier>() ||
+           s.as<ClusterBarrier>() || s.as<ProxyFence>() || s.as<StoreCommit>() || s.as<StoreWait>();
 }
 
 /// A fence behind another where nothing but products stands in between: no register was touched, it adds nothing.
@@ -98,6 +99,11 @@ Extents empty_sum(const char *w = "w", const char *other = nullptr) {
     return e;
 }
 
+/// Two clusters of 2 x 2 tiles, one after the other, with blocks past the end.
+Extents several_clusters() {
+    return {{"x", {300, 131}}, {"w", {300, 136}}, {"y", {136, 131}}};
+}
+
 Extents two_products(int between) {
     return {{"x", {40, 131}}, {"w1", {40, between}}, {"w2", {72, between}}, {"y", {72, 131}}};
 }
@@ -105,6 +111,15 @@ Extents two_products(int between) {
 Extents no_keys() {
     return {
         {"q", {64, 5, 2}}, {"key", {64, 0, 2}}, {"value", {64, 0, 2}}, {"y", {64, 5, 2}}, {"lse", {5, 2}}};
+}
+
+/// All copies come for several blocks.
+void in_clusters(TilePlan &plan, int x, int y) {
+    plan.cluster_x = x;
+    plan.cluster_y = y;
+    for (auto &[view, copy] : plan.copies) {
+        copy.multicast = true;
+    }
 }
 
 class TileFault : public testing::TestWithParam<Case> {};
@@ -118,6 +133,8 @@ TEST_P(TileFault, MissingSynchronisationIsFound) {
         p.plan.blocks[1].size = 64;
     } else if (GetParam().variant == "no_producer") {
         p.plan.producers = 0;
+    } else if (GetParam().variant == "cluster") {
+        in_clusters(p.plan, 2, 2);
     }
     for (auto &[view, copy] : p.plan.copies) {
         copy.stages = copy.stages ? copy.stages : 2;
@@ -165,7 +182,8 @@ INSTANTIATE_TEST_SUITE_P(
     Programs, TileFault,
     testing::Values(
         Case{"gemm_nt", "", {empty_sum()}}, Case{"gemm_nt", "ping_pong", {empty_sum()}},
-        Case{"gemm_nt", "no_producer", {empty_sum()}}, Case{"gemm_residual"}, Case{"gemm_row_max"},
+        Case{"gemm_nt", "no_producer", {empty_sum()}}, Case{"gemm_nt", "cluster", {several_clusters()}},
+        Case{"gemm_residual"}, Case{"gemm_row_max"},
         Case{"swiglu", "", {{{"x", {0, 131}}, {"wg", {0, 72}}, {"wu", {0, 72}}, {"y", {72, 131}}}}},
         Case{"gemm_rms"}, Case{"gemm_f32", "", {empty_sum()}}, Case{"gemm_f32", "no_producer", {empty_sum()}},
         Case{"gemm_int8_weights"}, Case{"product_of_product", "", {two_products(200), two_products(40)}},
@@ -173,6 +191,68 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto &info) {
         return info.param.program + (info.param.variant.empty() ? "" : "_" + info.param.variant);
     });
+
+/// Faults of what blocks of a cluster say to each other: found whatever the order of events.
+TEST(TileClusterFault, WrongBlocksAreFound) {
+    Program p = tile_program("gemm_nt");
+    in_clusters(p.plan, 2, 2);
+    for (auto &[view, copy] : p.plan.copies) {
+        copy.stages = 2;
+    }
+    const Kernel k = run_passes(build_kernel(p.plan, p.outputs), hopper());
+    Reference reference(p);
+    const Extents size = several_clusters();
+    const Memory inputs = reference.data(size), wanted = reference.outputs(inputs, size);
+    ASSERT_EQ(finding(k, inputs, wanted), "") << print(k);
+    auto planted = [&](const std::function<void(Kernel &)> &plant) {
+        Kernel bad = k;
+        plant(bad);
+        EXPECT_FALSE(verify(bad, hopper()).empty()) << print(bad);
+        return finding(bad, inputs, wanted);
+    };
+    auto loads = [](Kernel &bad, const std::function<void(Load &)> &change) {
+        walk(bad.body, [&](Stmt &s) {
+            if (Load *l = s.as<Load>(); l && l->dst == "xs") {
+                change(*l);
+            }
+        });
+    };
+    auto releases = [](Kernel &bad, const Expr &blocks) {
+        walk(bad.body, [&](Stmt &s) {
+            if (Release *r = s.as<Release>()) {
+                r->blocks = blocks;
+            }
+        });
+    };
+    const auto begins = [](const std::string &text, const std::string &start) {
+        return text.substr(0, start.size()) == start ? start : text;
+    };
+    const Expr rank = Halide::Internal::Variable::make(Halide::Int(32), "cluster.rank");
+    // A part goes to one block too few, to one too many, to one that is not there, and to the wrong place.
+    EXPECT_EQ(begins(planted([&](Kernel &b) { loads(b, [](Load &l) { l.blocks = Expr(1); }); }), "deadlock"),
+              "deadlock");
+    EXPECT_NE(planted([&](Kernel &b) { loads(b, [](Load &l) { l.blocks = Expr(15); }); }), "");
+    EXPECT_EQ(begins(planted([&](Kernel &b) { loads(b, [](Load &l) { l.blocks = Expr(16); }); }),
+                     "names block 4 of a cluster of 4"),
+              "names block 4 of a cluster of 4");
+    EXPECT_NE(planted([&](Kernel &b) { loads(b, [](Load &l) { l.part = Expr(0); }); }), "");
+    // Blocks that fill a slot are not told that it is free; then they are, by too few.
+    EXPECT_EQ(begins(planted([&](Kernel &b) { releases(b, Expr()); }), "deadlock"), "deadlock");
+    EXPECT_NE(planted([&](Kernel &b) {
+                  releases(b, Expr());
+                  b.rings[0].blocks = 1;
+              }),
+              "");
+    EXPECT_NE(planted([&](Kernel &b) { releases(b, Expr(15)); }), "");
+    // A block ends while others still tell it what they have read.
+    const std::string early = planted([&](Kernel &b) {
+        for (Stmt &s : b.body) {
+            std::erase_if(s.as<Role>()->body, [](const Stmt &t) { return t.as<Drain>() != nullptr; });
+        }
+    });
+    EXPECT_NE(early.find("of the cluster has ended, and is still written to or told"), std::string::npos)
+        << early;
+}
 
 } // namespace
 } // namespace kiln::tile

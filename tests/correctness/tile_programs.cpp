@@ -110,7 +110,7 @@ Program gemm_residual() {
               matrix_plan({"acc"}),
               {x, w, res},
               {matrix_extents(256, 128, 128), matrix_extents(131, 72, 72)}};
-    p.plan.copies["res"] = {CopyKind::Tma, 128, 1, false, {}};
+    p.plan.copies["res"] = {CopyKind::Tma, 128, 1, false, false, {}};
     for (Extents &e : p.sizes) {
         e["res"] = e["y"];
     }
@@ -370,8 +370,8 @@ TilePlan attention_plan(const std::string &kernel, int rows, int width) {
     plan.consumers = rows / 64;
     plan.split["o"]["rt"] = 1;
     plan.tiles = {"score", "p"};
-    plan.products = {{"s", {}}, {"pv", {MmaKind::Wgmma, 1, {}}}};
-    plan.copies = {{"q", {CopyKind::Tma, 128, 1, false, {}}}, {"key", {}}, {"value", {}}};
+    plan.products = {{"s", {}}, {"pv", {MmaKind::Wgmma, 1, false, {}}}};
+    plan.copies = {{"q", {CopyKind::Tma, 128, 1, false, false, {}}}, {"key", {}}, {"value", {}}};
     return plan;
 }
 

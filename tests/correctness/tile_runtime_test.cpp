@@ -35,7 +35,7 @@ protected:
         fake->capability = 90;
         fake->driver_version = 13000;
         fake->device_count = 1;
-        kernel = {"y", "y_tile", "image", 6, &id, 384, 200000, 1, 0, 0, 0};
+        kernel = {"y", "y_tile", "image", 6, &id, 384, 200000, 1, 0, 0, 0, KILN_TILE_CUDA};
         make(x, 0, dims_x, 64, 8, 72, memory_x);
         make(y, 1, dims_y, 64, 8, 64, memory_y);
     }
@@ -73,10 +73,10 @@ protected:
     kiln_call call = KILN_CALL_INIT;
     kiln_tile_kernel kernel;
     kiln_tile_view views[2] = {};
-    kiln_tile_param params[4] = {{KILN_TILE_TENSOR_MAP, 0, 128, nullptr, {64, 8}, 0},
-                                 {KILN_TILE_POINTER, 1, 0, nullptr, {}, 0},
-                                 {KILN_TILE_INT, 0, 0, "x.extent(0)", {}, 64},
-                                 {KILN_TILE_RECIPROCAL, 0, 0, nullptr, {}, 3}};
+    kiln_tile_param params[4] = {{KILN_TILE_TENSOR_MAP, 0, 128, nullptr, {64, 8}, 0, 0},
+                                 {KILN_TILE_POINTER, 1, 0, nullptr, {}, 0, 0},
+                                 {KILN_TILE_INT, 0, 0, "x.extent(0)", {}, 64, 0},
+                                 {KILN_TILE_RECIPROCAL, 0, 0, nullptr, {}, 3, 0}};
 };
 
 TEST_F(Tile, ParametersGridAndBlock) {

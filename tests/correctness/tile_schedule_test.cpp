@@ -136,5 +136,38 @@ TEST(TileSchedule, whole_rows) {
     EXPECT_EQ(kernel_text(p, found[0]), kernel_text(p, p.plan));
 }
 
+/// Blocks that share their copies, and an output of any strides.
+TEST(TileSchedule, clusters) {
+    const Program p = tile_program("gemm_nt");
+    const std::vector<TilePlan> found =
+        plans(p, "  y.tile(n, m, no, mo, ni, mi, 64, 128).gpu_blocks(no, mo).tile_kernel().cluster(2, "
+                 "4).epilogue(direct);\n"
+                 "  acc.compute_at(y, no).store_in(Register);\n"
+                 "  acc.update().split(k, ko, ki, 64).mma(wgmma);\n"
+                 "  x.in(acc).compute_at(acc, ko).store_in(GPUShared).copy(tma).multicast();\n"
+                 "  w.in(acc).compute_at(acc, ko).store_in(GPUShared).copy(tma);\n");
+    ASSERT_EQ(found.size(), 1u);
+    TilePlan want = p.plan;
+    want.grid = {"no", "mo"};
+    want.cluster_x = 2;
+    want.cluster_y = 4;
+    want.direct = true;
+    want.copies["x"].multicast = true;
+    EXPECT_EQ(kernel_text(p, found[0]), kernel_text(p, want));
+}
+
+/// Operands that are copied into rows of their own before the kernel are staged without a word.
+TEST(TileSchedule, operands_computed_before) {
+    const Program p = tile_program("gemm_nt");
+    const std::vector<TilePlan> found =
+        plans(p, "  y.tile(n, m, no, mo, ni, mi, 64, 128).gpu_blocks(no, mo).tile_kernel();\n"
+                 "  acc.compute_at(y, no).store_in(Register);\n"
+                 "  acc.update().split(k, ko, ki, 64).mma(wgmma);\n"
+                 "  x.in(acc).compute_root().gpu_blocks(_1).gpu_threads(_0);\n");
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].outside.size(), 1u);
+    EXPECT_TRUE(found[0].copies.empty());
+}
+
 } // namespace
 } // namespace kiln::tile

@@ -16,6 +16,8 @@ struct Sizes {
     std::vector<Extents> sizes;
     double ulps = 0;
     int persistent = 0;
+    std::function<void(TilePlan &)> change = {};
+    const char *variant = "";
 };
 
 /// y = x w, sizes (m, n, k), with other views of the shape of one row or of y.
@@ -74,6 +76,9 @@ class TileSizes : public testing::TestWithParam<Sizes> {};
 TEST_P(TileSizes, AgreeWithHalide) {
     Program p = tile_program(GetParam().program);
     p.plan.persistent = GetParam().persistent;
+    if (GetParam().change) {
+        GetParam().change(p.plan);
+    }
     const Kernel first = build_kernel(p.plan, p.outputs);
     const Kernel last = run_passes(first, limits_of(Target::parse("cuda sm_90a")));
     Reference reference(p);
@@ -107,6 +112,45 @@ INSTANTIATE_TEST_SUITE_P(Programs, TileSizes,
                                          Sizes{"add_rms_norm", rows({"x", "res", "y", "sum"}, {"gamma"}), 4},
                                          Sizes{"attention", attentions(), 8}),
                          [](const auto &info) { return info.param.program; });
+
+/// Copies come for all blocks of a cluster.
+std::function<void(TilePlan &)> cluster(int x, int y) {
+    return [=](TilePlan &plan) {
+        plan.cluster_x = x;
+        plan.cluster_y = y;
+        for (auto &[view, copy] : plan.copies) {
+            // The programs' first block loop is that of m: along it w(k, n) is the same, and x(k, m) along n.
+            copy.multicast = view == "x" ? y > 1 : view == "w" && x > 1;
+        }
+    };
+}
+
+std::function<void(TilePlan &)> ping_pong_cluster(int x, int y) {
+    return [=](TilePlan &plan) {
+        cluster(x, y)(plan);
+        plan.ping_pong = true;
+        plan.blocks[1].size = 64;
+    };
+}
+
+/// The weights' side is that of the instruction's 64 rows: y lies across.
+void rows_along_n(TilePlan &plan) {
+    for (BlockDim &b : plan.blocks) {
+        b.size = b.var == "n" ? 128 : 24;
+    }
+    plan.rows = "n";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Variants, TileSizes,
+    testing::Values(Sizes{"gemm_nt", products(), 0, 0, cluster(2, 1), "cluster_2_1"},
+                    Sizes{"gemm_nn", products(), 0, 4, cluster(1, 4), "cluster_1_4"},
+                    Sizes{"gemm_residual", products(nullptr, "res"), 0, 8, cluster(2, 2), "cluster_2_2"},
+                    Sizes{"gemm_nt", products(), 0, 8, cluster(4, 2), "cluster_4_2"},
+                    Sizes{"gemm_tn", products(), 0, 2, ping_pong_cluster(2, 2), "ping_pong_cluster"},
+                    Sizes{"gemm_bias_gelu", products("bias"), 4, 0, rows_along_n, "across"},
+                    Sizes{"gemm_nn", products(), 0, 4, rows_along_n, "across"}),
+    [](const auto &info) { return std::string(info.param.program) + "_" + info.param.variant; });
 
 /// Rows that lie further apart than they are long: what lies between must stay as it is.
 TEST(TileStrides, LeaveGapsAlone) {

@@ -224,7 +224,7 @@ TEST(TileStage, PortableTargets) {
     TileStage stage = make_tile_stage(plan, {y}, {{y}, {x.parameter()}}, Target::parse("cuda sm_80"), "s");
     EXPECT_NE(stage.compiled.cubin.find(".target sm_80"), std::string::npos);
     std::string text = tile_shim_text({stage}, "kernels");
-    EXPECT_NE(text.find(".incbin \\\"s.cubin\\\""), std::string::npos);
+    EXPECT_NE(text.find(".incbin \\\"s.image\\\""), std::string::npos);
     ASSERT_EQ(stage.views.size(), 2u);
     EXPECT_EQ(stage.views[0].name, "x");
     EXPECT_EQ(stage.views[1].name, "y");

@@ -53,7 +53,7 @@ inline std::string every_statement_text() {
   input `a b`: f32 rank 2
   input x.0: u8 rank 0
   output y: bf16 rank 1
-  grid b: max(y.extent.0, 1) % 7
+  grid b: max(y.extent.0, 1) % 7 cluster 2
   condition y.extent.0 <= 64
   remark "said \"no\", \\ twice"
   plan {
@@ -65,7 +65,7 @@ inline std::string every_statement_text() {
     whole f q 8
     tiles f, g
     outside h
-    copy x: cp_async swizzle 64 stages 2
+    copy x: cp_async swizzle 64 stages 2 multicast
     product f: mma_sync stage 1
     rows i
     warpgroups 1, 2
@@ -74,6 +74,7 @@ inline std::string every_statement_text() {
     dynamic
     ping_pong
     launch_ahead
+    direct
     cluster 2, 1
   }
   layout L0 = threads(k*2:4, i:8, i*16:4) registers(k:2, i*8:2, k*8:4)
@@ -81,7 +82,7 @@ inline std::string every_statement_text() {
   layout S0 = shared(k:32, i:64) element 4 slab 32 pitch 128 swizzle 128
   layout S1 = shared(-:8, i:64) element 2 slab 8 pitch 16 swizzle 0
   ring r0: s depth 2 bytes 8192 consumers 1 barriers 16384
-  ring r1: - depth 1 bytes 0 consumers 2 barriers 16416
+  ring r1: - depth 1 bytes 0 consumers 2 blocks 2 barriers 16416
   threads 384
   shared 17440
   staging 1024 bytes 2048
@@ -91,10 +92,12 @@ inline std::string every_statement_text() {
     role producer warpgroups 1 from 1 threads 1 registers 40 {  // y
       for each tile {
         wait empty r0
-        expect r0 bytes 8192
-        s: f32[i:64, k:32] of `a b` @S0 at 0 ring r0 = load tma `a b`[0 + %k, b*64 + %i]
+        expect r0 bytes min(y.extent.0, 64)*128
+        s: f32[i:64, k:32] of `a b` @S0 at 0 ring r0 = load tma `a b`[0 + %k, b*64 + %i] rows min(y.extent.0, 64)
+        s = load tma `a b`[0 + %k, b*64 + %i] part cluster.rank % 2 of 2 to @shift_left(3, cluster.rank/2*2)
         advance r0
       }
+      drain r0
     }
     role consumer warpgroups 1 from 0 threads 128 registers 232 {
       skip r0 by max(b - turn, 0)
@@ -106,6 +109,7 @@ inline std::string every_statement_text() {
         mma_commit
         mma_wait 0
         release r0 sync
+        release r0 to 3
         if v > 0 && !(v == 3) || (v < 2) == true {  // f
           d: f32[i:64] @L1 partial = reduce sum over k below 5 @L0 of c1*(c1 + 1.5e-05) - (c1 - 2.0)
         } else {
@@ -120,6 +124,8 @@ inline std::string every_statement_text() {
       u: u8[] = map u8(reinterpret_u32(d)) + x.0[] + 3:u8 + (let t = 7:u8 in t*t) + @abs(-5:i8):u8 + v:u8
       g: f32[i:64] = copy `a b`[0 + %i, 3]
       stage e rows 0 column 16 at 1024 + wg*512 @S1
+      stage e rows 0 column 0 at 1024 @S1 of bf16(d)
+      cluster_barrier
       proxy_fence
       barrier 1 + wg threads 128
       barrier 0 threads 384 arrive

@@ -5,6 +5,7 @@
 #include "dsl/schedule/apply/Describe.h"
 #include "dsl/tile/build/Build.h"
 #include "dsl/tile/build/ReadPlan.h"
+#include "dsl/tile/passes/Runner.h"
 
 #include <gtest/gtest.h>
 
@@ -266,6 +267,83 @@ TEST(TileBuildError, outputs_of_unlike_blocks) {
               "of 128 by `mo`\n"
               " --> <schedule>:3:5\n"
               "  = help: split both alike, and give the loops the same names\n"
+              "\n"
+              "1 error, 0 warnings\n");
+}
+
+/// The same after all passes, in clusters, with multicast copies of x and w.
+std::string in_clusters(TilePlan p, int x, int y, const std::vector<Func> &outputs) {
+    p.cluster_x = x;
+    p.cluster_y = y;
+    for (const char *view : {"x", "w"}) {
+        p.copies[view].multicast = true;
+        p.copies[view].stages = 2;
+    }
+    return refusal([&] { run_passes(build_kernel(p, outputs), limits_of(Target::parse("cuda sm_90a"))); });
+}
+
+TEST(TileBuildError, a_copy_that_no_two_blocks_share) {
+    Product p;
+    p.acc(n, m) += f32(p.x(p.k, m)) * f32(p.w(p.k, n));
+    p.finish();
+    EXPECT_EQ(
+        in_clusters(plan(), 2, 1, {p.y}),
+        "error[K1125]: each block of cluster(2, 1) reads another part of `w`: nothing comes for several\n"
+        "  = help: leave out the multicast of `w`, or let the cluster run along a block loop that it does "
+        "not "
+        "depend on\n"
+        "\n"
+        "1 error, 0 warnings\n");
+}
+
+TEST(TileBuildError, rows_that_a_cluster_does_not_divide) {
+    Product p;
+    p.acc(n, m) += f32(p.x(p.k, m)) * f32(p.w(p.k, n));
+    p.finish();
+    TilePlan odd = plan();
+    odd.blocks[0].size = 40;
+    EXPECT_EQ(in_clusters(odd, 2, 3, {p.y}),
+              "error[K1126]: 3 blocks of cluster(2, 3) read the same 40 rows of `w`, and each is to load an "
+              "equal part "
+              "of them\n"
+              "  = help: take a tile with a multiple of 3 rows, or a smaller cluster\n"
+              "\n"
+              "1 error, 0 warnings\n");
+}
+
+TEST(TileBuildError, blocks_of_a_cluster_with_unequal_sums) {
+    Product p;
+    p.acc(n, m) += f32(p.x(p.k, m)) * f32(p.w(p.k, n));
+    p.finish();
+    TilePlan uneven = plan();
+    uneven.split["acc"]["k"] = 32;
+    uneven.cluster_y = 2;
+    uneven.copies["w"].multicast = true;
+    Kernel k = build_kernel(uneven, {p.y});
+    walk(k.body, [](Stmt &s) {
+        if (For *f = s.as<For>()) {
+            f->hi = Internal::Variable::make(Int(32), "mo"); // more of the sum for later rows
+        }
+    });
+    EXPECT_EQ(refusal([&] { plan_cluster(k); }),
+              "error[K1127]: `w` cannot come for several blocks of cluster(1, 2) at once: how often `ko` "
+              "runs depends on "
+              "`mo`\n"
+              "  = help: leave out the multicast: each block loads for itself\n"
+              "\n"
+              "1 error, 0 warnings\n");
+}
+
+TEST(TileBuildError, a_cluster_along_a_loop_that_is_not) {
+    Product p;
+    p.acc(n, m) += f32(p.x(p.k, m)) * f32(p.w(p.k, n));
+    p.finish();
+    TilePlan one = plan();
+    one.blocks[0] = {"n", "", 64};
+    one.grid = {"mo"};
+    EXPECT_EQ(in_clusters(one, 1, 2, {p.y}),
+              "error[K1128]: cluster(1, 2) runs along two block loops, and `y` has 1\n"
+              "  = help: write `cluster(2)`\n"
               "\n"
               "1 error, 0 warnings\n");
 }

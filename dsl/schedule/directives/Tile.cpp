@@ -52,18 +52,18 @@ Directive on_copy(const char *name, std::vector<Form> forms, const char *doc, co
 }
 
 Directive tile_kernel() {
-    Directive d =
-        entry_of("tile_kernel", {{}, {of_kind("with", ArgKind::Func)}},
-                 "Makes one kernel of the Func and of all that is computed inside its block loops; with a "
-                 "Func: computes this output "
-                 "in the kernel of that one.",
-                 "On targets cuda, on a Func with block loops, each split off by a constant; its other loops "
-                 "are the tile. Inside, "
-                 "accumulators are stored in Register at the block loop, wrappers of inputs in GPUShared at "
-                 "the loop that fills them, "
-                 "and no loop has threads.",
-                 {"no block loop", "thread loops inside", "a Func that is computed inside another kernel",
-                  "what no kernel can be made of: the message names the definition"});
+    Directive d = entry_of(
+        "tile_kernel", {{}, {of_kind("with", ArgKind::Func)}},
+        "Makes one kernel of the Func and of all that is computed inside its block loops; with a "
+        "Func: computes this output "
+        "in the kernel of that one.",
+        "On targets cuda and opencl, on a Func with block loops, each split off by a constant; its other "
+        "loops are the tile. Inside, "
+        "accumulators are stored in Register at the block loop, wrappers of inputs in GPUShared at "
+        "the loop that fills them, "
+        "and no loop has threads.",
+        {"no block loop", "thread loops inside", "a Func that is computed inside another kernel",
+         "what no kernel can be made of: the message names the definition"});
     d.level = Directive::Level::Func;
     d.before = "gpu_block mo\n  gpu_block no\n    for mi\n      for ni";
     d.after = "gpu_block mo\n  gpu_block no\n    tile mi, ni";
@@ -108,8 +108,21 @@ Directive whole() {
 
 Directive split_reduce() {
     return entry_of("split_reduce", {{at_most(integer("parts", 2), 64)}},
-                    "Deals the sum to `parts` blocks, which add up in a fixed order.",
-                    "On a product inside a tile kernel.", {"no product"});
+                    "Deals the loop around a sum to `parts` blocks. Each stores what its share comes to in a "
+                    "workspace of the launch; "
+                    "the last to end adds up all shares in the order of the loop, so that results repeat bit "
+                    "for bit, and does what "
+                    "follows the sum.",
+                    "Inside a tile kernel, on an update whose RVar is split by a constant: a sum of "
+                    "products, any sum, product, "
+                    "maximum or minimum, or the update of a Tuple that reads one value of an iteration for "
+                    "each component and is "
+                    "associative so, as a running maximum with the sum against it. Several sums of one "
+                    "kernel take as many parts. "
+                    "Not with `dynamic` or `cluster`. Left out: one block runs the whole loop.",
+                    {"no loop of the block's own around the tile",
+                     "a loop behind it that copies into shared memory",
+                     "an update that is not associative: with an example"});
 }
 
 Directive copy() {
@@ -147,15 +160,34 @@ Directive stages() {
 }
 
 Directive multicast() {
-    return on_copy("multicast", {{}}, "Loads what all blocks of a cluster read once, into all of them.",
-                   "With `cluster` on the kernel and copy(tma).", {"no cluster"});
+    return on_copy(
+        "multicast", {{}},
+        "Loads what several blocks of a cluster read the same once: each loads an equal part of the rows "
+        "into all of them.",
+        "With `cluster` on the kernel, copy(tma) and a producer. Blocks along a loop that the copy does not "
+        "depend on read the same; their number divides the rows of the tile, and they run their loops "
+        "equally often.",
+        {"no cluster", "a copy that each block reads elsewhere", "rows that the blocks do not divide",
+         "loops whose bounds depend on the block"});
 }
 
 Directive cluster() {
-    return on_kernel("cluster", {{at_most(integer("x"), 16), at_most(integer_or("y", 1), 16)}},
-                     "Launches blocks in clusters of x times y neighbours, which share what they load.",
-                     "Target sm_90a; x · y at most what the device allows.",
-                     {"more blocks than a cluster may have"});
+    return on_kernel(
+        "cluster", {{at_most(integer("x"), 16), at_most(integer_or("y", 1), 16)}},
+        "Launches blocks in clusters of x neighbours along the first block loop times y along the second, "
+        "which share the copies that are marked `multicast`. Clusters at the end are filled up with blocks "
+        "that store nothing.",
+        "Target sm_90a; x · y at most what the device allows; not with `dynamic`.",
+        {"more blocks than a cluster may have", "y without a second block loop", "`dynamic`"});
+}
+
+Directive spread() {
+    return on_kernel("spread", {{dim("var"), at_most(integer("blocks", 2), 16)}},
+                     "Spreads the tile over the `blocks` blocks of a cluster: each holds an equal part of its dimension "
+                     "`var`, and what is reduced along it meets in the shared memory of all of them.",
+                     "Target sm_90a, on a Var that one tile spans (`whole`), in a kernel without products.",
+                     {"more blocks than a cluster may have", "a Var that is split into blocks",
+                      "an extent that the blocks do not divide", "`cluster`, `dynamic` or a product beside it"});
 }
 
 Directive persistent() {
@@ -208,6 +240,15 @@ Directive ping_pong() {
                      "With two consumers; each holds a whole tile.", {"another number of consumers than 2"});
 }
 
+Directive epilogue() {
+    return on_kernel(
+        "epilogue", {{word("kind", {"staged", "direct"})}},
+        "Says how outputs of 16 bits leave: staged in shared memory, from where the TMA takes them, or "
+        "element by element "
+        "straight from registers, which takes outputs of any base and strides.",
+        "On a tile kernel. Left out: staged, where the kernel has a product by wgmma and a producer.");
+}
+
 Directive dynamic() {
     return on_kernel("dynamic", {{}},
                      "Hands tiles out by a counter, not by turns: for tiles of unequal work.",
@@ -222,13 +263,21 @@ Directive launch_ahead() {
         "Target sm_90a.");
 }
 
+Directive slow_warp() {
+    Directive d = on_kernel("slow_warp", {{integer("warp", 0)}},
+                            "Lets one warp sleep for a microsecond before it waits, loads, stores or gives back, so that a "
+                            "barrier or fence that is missing shows in the results: a test of the compiler, which changes no "
+                            "result of a kernel that is right.",
+                            "Warps are counted through the block, the consumers' first. Left out: none sleeps.");
+    return d;
+}
+
 } // namespace
 
 std::vector<Directive> tile_directives() {
-    std::vector<Directive> all = {tile_kernel(),  mma(),       pipeline_stage(), whole(),
-                                  split_reduce(), copy(),      swizzle(),        stages(),
-                                  multicast(),    cluster(),   persistent(),     warpgroups(),
-                                  registers(),    ping_pong(), dynamic(),        launch_ahead()};
+    std::vector<Directive> all = {tile_kernel(),  mma(),        pipeline_stage(), whole(),     split_reduce(),
+                                  copy(),         swizzle(),    stages(),         multicast(),    cluster(),   spread(), persistent(),   warpgroups(), registers(),      ping_pong(), dynamic(),
+                                  launch_ahead(), epilogue(), slow_warp()};
     for (Directive &d : all) {
         d.family = "Tile kernels";
     }

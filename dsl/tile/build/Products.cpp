@@ -202,7 +202,9 @@ Expr Builder::emit_product(const Update &u, const TileRVar &over, const ProductF
     auto planned = plan_.products.find(u.func);
     if (planned == plan_.products.end()) {
         k_.plan.products[u.func].kind = form.natural;
-    } else if (planned->second.kind != MmaKind::Fma && form.natural == MmaKind::Fma) {
+    } else if (planned->second.kind != MmaKind::Fma && form.natural == MmaKind::Fma &&
+               !(planned->second.tf32 && form.a.type() == Halide::Float(32) &&
+                 form.b.type() == Halide::Float(32))) {
         refuse("K1105",
                fmt::format("`{}` is to be a product by {}, which multiplies 16-bit floats of one type or "
                            "8-bit integers; its operands "
@@ -210,7 +212,7 @@ Expr Builder::emit_product(const Update &u, const TileRVar &over, const ProductF
                            u.func, kind_name(planned->second.kind), type_name(before_widening(form.a).type()),
                            type_name(before_widening(form.b).type())),
                planned->second.span,
-               {"round both operands: `f32(cast<bfloat16_t>(e))`",
+               {"round both operands: `f32(cast<bfloat16_t>(e))`, or to TF32: `mma(wgmma, tf32)`",
                 fmt::format("multiply in float32: `{}.mma(fma)`", u.func)});
     }
     Expr x = form.a, y = form.b;

@@ -87,6 +87,7 @@ private:
         for (const StageNest &stage : f.stages) {
             if (stage.update >= 0) {
                 update(f, stage);
+                split(f, stage);
             }
         }
     }
@@ -113,9 +114,16 @@ private:
                        : kind == "mma_sync" ? MmaKind::MmaSync
                                             : MmaKind::Fma;
             mma.span = it->second.span;
+            mma.tf32 = it->second.args[1].text == "tf32";
             if (auto stage_call = stage.tile.find("pipeline_stage"); stage_call != stage.tile.end()) {
                 mma.stage = number(stage_call->second, 0);
             }
+        }
+    }
+
+    void split(const FuncNest &f, const StageNest &stage) {
+        if (auto it = stage.tile.find("split_reduce"); it != stage.tile.end()) {
+            plan_.splits[f.name] = {number(it->second, 0), it->second.span};
         }
     }
 
@@ -137,10 +145,15 @@ private:
         if (auto it = f.tile.find("stages"); it != f.tile.end()) {
             copy.stages = number(it->second, 0);
         }
+        if (auto it = f.tile.find("multicast"); it != f.tile.end()) {
+            copy.multicast = true;
+            copy.span = it->second.span;
+        }
         auto [known, fresh] = plan_.copies.emplace(name, copy);
         const CopyPlan &first = known->second;
-        if (!fresh && (first.kind != copy.kind || first.swizzle != copy.swizzle ||
-                       first.stages != copy.stages || first.registers != copy.registers)) {
+        if (!fresh &&
+            (first.kind != copy.kind || first.swizzle != copy.swizzle || first.stages != copy.stages ||
+             first.registers != copy.registers || first.multicast != copy.multicast)) {
             refuse("K1131",
                    fmt::format("`{}` is staged in two ways in the tile kernel `{}`", name, plan_.kernel),
                    copy.span, {fmt::format("give one wrapper for all its readers: `{}.in({{a, b}})`", name)});
@@ -148,9 +161,6 @@ private:
     }
 
     void kernel(const std::map<std::string, DirectiveCall> &said) {
-        for (const auto &[name, call] : said) {
-            plan_.spans[name] = call.span;
-        }
         auto find = [&](const char *name) {
             auto it = said.find(name);
             return it == said.end() ? nullptr : &it->second;
@@ -172,10 +182,21 @@ private:
         if (const DirectiveCall *c = find("cluster")) {
             plan_.cluster_x = number(*c, 0);
             plan_.cluster_y = number(*c, 1);
+            plan_.cluster_span = c->span;
+        }
+        if (const DirectiveCall *c = find("slow_warp")) {
+            plan_.slow_warp = number(*c, 0);
+        }
+        if (const DirectiveCall *c = find("spread")) {
+            plan_.spread = c->args[0].text;
+            plan_.spread_blocks = number(*c, 1);
+            plan_.spread_span = c->span;
         }
         plan_.dynamic = find("dynamic");
         plan_.ping_pong = find("ping_pong");
         plan_.launch_ahead = find("launch_ahead");
+        const DirectiveCall *epilogue = find("epilogue");
+        plan_.direct = epilogue && epilogue->args[0].text == "direct";
     }
 
     /// The last Var whose tile does not span its dimension: m of y(n, m), the rows of a norm.
@@ -206,6 +227,19 @@ private:
 
 TilePlan read_plan(const TileGroup &group) {
     return Reader(group).run();
+}
+
+void fit_target(TilePlan &plan, const Target &target) {
+    const bool open_cl = target.backend == Backend::OpenCL;
+    for (auto &[view, copy] : plan.copies) {
+        // The checker has refused what the target lacks where a schedule says it.
+        if (copy.kind == CopyKind::Tma && target.feature != "sm_90a") {
+            copy.kind = !open_cl && target.level() >= 80 ? CopyKind::CpAsync : CopyKind::Plain;
+        }
+    }
+    if (open_cl) {
+        plan.producers = 0;
+    }
 }
 
 } // namespace kiln::tile

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "dsl/schedule/TileGroup.h"
+#include "dsl/target/Target.h"
 #include "dsl/tile/ir/Plan.h"
 
 namespace kiln::tile {
@@ -13,5 +14,9 @@ namespace kiln::tile {
 /// Throws Error: K1101 an output's Var without a block, K1130 a sum that is split twice, K1131 two names for one staged
 /// buffer.
 TilePlan read_plan(const TileGroup &group);
+
+/// Defaults that follow from the target: copies by the TMA where it has one, else by cp.async or by the threads that
+/// compute; in OpenCL no warpgroup that only copies.
+void fit_target(TilePlan &plan, const Target &target);
 
 } // namespace kiln::tile

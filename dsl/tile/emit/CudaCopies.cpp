@@ -49,6 +49,9 @@ void CudaPrinter::advance(const Advance &a) {
     const bool fills = crew_.first >= k_.plan.consumers || crew_.single;
     if (fills && copied_by_threads(a.ring, CopyKind::CpAsync)) {
         line(fmt::format("{}({});", dialect_.use("copy_arrive"), full(r)));
+        if (!options_.vectors) { // for what was copied by ordinary stores
+            line(fmt::format("{}({});", dialect_.use("mbar_arrive"), full(r)));
+        }
     }
     if (fills && copied_by_threads(a.ring, CopyKind::Plain)) {
         line(dialect_.use("proxy_fence") + "();");
@@ -77,21 +80,43 @@ void CudaPrinter::release(const Release &r) {
     if (r.sync && !crew_.single) {
         line(fmt::format("{}({} + wg, 128);", dialect_.use("bar_sync"), warpgroup_barriers));
     }
-    const std::string barrier = id("empty_", r.ring);
-    if (ring.depth == 1) {
-        line(fmt::format("{}{}({});", one(), dialect_.use("mbar_arrive"), barrier));
-        return;
-    }
-    held_.insert(r.ring);
+    std::string barrier = id("empty_", r.ring);
     const std::string h = id("held_", r.ring);
-    line(fmt::format("{}{}({} + 8 * {});", one(), dialect_.use("mbar_arrive"), barrier, h));
-    line(fmt::format("if (++{0} == {1}) {0} = 0;", h, ring.depth));
+    if (ring.depth > 1) {
+        held_.insert(r.ring);
+        barrier += " + 8 * " + h;
+    }
+    if (r.blocks.defined()) {
+        // As many threads as there are blocks, each tells one.
+        const std::string tells = id("tells_", r.ring);
+        if (descriptors_.insert("tells " + tells).second) {
+            before_ += fmt::format("const bool {} = thread % 128 < {} && ({} >> thread % 128 & 1);\n", tells,
+                                   k_.cluster_blocks(), scalar(r.blocks));
+        }
+        line(
+            fmt::format("if ({}) {}({}, thread % 128);", tells, dialect_.use("mbar_arrive_remote"), barrier));
+    } else {
+        line(fmt::format("{}{}({});", one(), dialect_.use("mbar_arrive"), barrier));
+    }
+    if (ring.depth > 1) {
+        line(fmt::format("if (++{0} == {1}) {0} = 0;", h, ring.depth));
+    }
 }
 
-std::string CudaPrinter::tensor_map(const std::string &view, const std::vector<int> &box, int swizzle) {
+/// Each slot once more, as if it were to be filled.
+void CudaPrinter::drain(const Drain &d) {
+    const Ring &r = *k_.ring(d.ring);
+    open(fmt::format("for (int i = 0; i < {}; i++)", r.depth));
+    line(fmt::format("{}({}, {} ^ 1);", dialect_.use("mbar_wait"), empty(r), phase(d.ring)));
+    advance(Advance{d.ring});
+    close();
+}
+
+std::string CudaPrinter::tensor_map(const std::string &view, const std::vector<int> &box, int swizzle,
+                                    int clipped) {
     KernelParam p;
     p.kind = KernelParam::Kind::TensorMap;
-    p.map = {view, box, swizzle};
+    p.map = {view, box, swizzle, clipped};
     dialect_.use("TensorMap");
     need(view, tma_alignment, box.size() > 1 ? tma_alignment : 0);
     size_t i = 0;
@@ -101,11 +126,7 @@ std::string CudaPrinter::tensor_map(const std::string &view, const std::vector<i
     if (i == maps_.size()) {
         maps_.push_back(p);
     }
-    std::string name = view;
-    for (int b : box) {
-        name += fmt::format("_{}", b);
-    }
-    return id("map_", fmt::format("{}_{}", name, swizzle));
+    return id("map_", map_name(p.map));
 }
 
 void CudaPrinter::tma_load(const Load &l) {
@@ -119,26 +140,38 @@ void CudaPrinter::tma_load(const Load &l) {
     if (s.pitch != s.slab * s.element_bytes) {
         no_form(fmt::format("the copy of `{}`", l.from.view), "TMA leaves no room between rows");
     }
-    int rows = s.outer_extent;
-    while (rows > tma_box || s.outer_extent % rows != 0) {
+    const int part = s.outer_extent / l.parts;
+    int rows = part;
+    while (rows > tma_box || part % rows != 0) {
         rows--;
     }
     std::vector<int> box;
+    int clipped = -1;
     for (const ViewDim &d : l.from.dims) {
+        if (l.rows.defined() && d.axis == s.outer) {
+            clipped = static_cast<int>(box.size());
+        }
         box.push_back(d.axis.empty() ? 1 : d.axis == s.inner ? s.slab : rows);
     }
-    const std::string map = tensor_map(l.from.view, box, s.swizzle);
-    const std::string load = cuda_.tma_load(static_cast<int>(box.size()), false);
+    const std::string map = tensor_map(l.from.view, box, s.swizzle, clipped);
+    const bool multicast = l.blocks.defined();
+    const std::string load = cuda_.tma_load(static_cast<int>(box.size()), multicast);
     for (int c = 0; c < s.inner_extent; c += s.slab) {
-        for (int r = 0; r < s.outer_extent; r += rows) {
+        for (int r = 0; r < part; r += rows) {
             std::string at;
             for (const ViewDim &d : l.from.dims) {
-                const int shift = d.axis.empty() ? 0 : d.axis == s.inner ? c : r;
+                Expr shift = d.axis.empty() ? 0 : d.axis == s.inner ? c : r;
+                if (multicast && d.axis == s.outer) {
+                    shift += l.part * part;
+                }
                 at += ", " + scalar(simplify(d.base + shift));
             }
-            const int byte = (c / s.slab * s.outer_extent + r) * s.pitch;
-            line(fmt::format("{}{}(shared + {}, {}, {}{});", one(), load, plus(shared_base(t), byte), map,
-                             full(*ring), at));
+            std::string to = plus(shared_base(t), (c / s.slab * s.outer_extent + r) * s.pitch);
+            if (multicast) {
+                to += " + " + scalar(simplify(l.part * (part * s.pitch)));
+                at += ", " + scalar(l.blocks);
+            }
+            line(fmt::format("{}{}(shared + {}, {}, {}{});", one(), load, to, map, full(*ring), at));
         }
     }
 }
@@ -157,7 +190,34 @@ void CudaPrinter::stage_store(const StageStore &s) {
         no_form(fmt::format("the store of `{}`", s.src),
                 "staging takes the accumulator's layout, not " + t.registers.str());
     }
-    const std::string to = fmt::format("{}", scalar(s.buffer)), a = array(s.src), name = s.src + "_box";
+    const std::string to = scalar(s.buffer), name = s.src + "_box";
+    std::string a;
+    int first = 0; // register of the box's first two columns
+    if (s.value.defined()) {
+        Digits box(t.registers);
+        box.restrict(col, 8, s.column / 8, width / 8);
+        box.restrict(row, 64, s.row_block, 1);
+        a = fresh("box");
+        open("");
+        line(fmt::format("u32 {}[{}];", a, width / (packed(t) ? 4 : 2)));
+        compute(a, t, box, s.value);
+    } else {
+        a = array(s.src);
+        first = s.row_block * cols / 2 + s.column / 2;
+    }
+    write_box(s, a, first, to, name);
+    if (s.value.defined()) {
+        close();
+    }
+}
+
+/// Registers `first` … of the array to the staging buffer.
+void CudaPrinter::write_box(const StageStore &s, const std::string &a, int first, const std::string &to,
+                            const std::string &name) {
+    const Tile &t = k_.tile(s.src);
+    const SharedLayout &l = s.layout;
+    const bool across = l.inner == k_.row_axis;
+    const int width = across ? l.outer_extent : l.inner_extent;
     auto offset = [&](const std::string &expr, const std::string &stem) {
         for (const auto &[e, n] : offsets_) {
             if (e == expr) {
@@ -167,7 +227,6 @@ void CudaPrinter::stage_store(const StageStore &s) {
         offsets_.push_back({expr, stem});
         return stem;
     };
-    const int first = s.row_block * cols / 2 + s.column / 2; // register of the box's first two columns
     if (!packed(t)) {
         // Two neighbours of a row at a time.
         const std::string r = offset("thread / 32 % 4 * 16 + thread / 4 % 8", "stage_row"),

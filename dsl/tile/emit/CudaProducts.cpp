@@ -30,8 +30,7 @@ int mode_of(int swizzle) {
 } // namespace
 
 void CudaPrinter::product(const Mma &m, const std::string &func) {
-    auto plan = k_.plan.products.find(func);
-    if (plan != k_.plan.products.end() && plan->second.kind == MmaKind::MmaSync) {
+    if (k_.product_kind(func) == MmaKind::MmaSync) {
         mma_sync(m);
     } else {
         wgmma(m);

@@ -173,9 +173,40 @@ const std::map<std::string, Helper> &helpers() {
          {"DEV void bar_arrive(int id, int threads) { asm volatile(\"bar.arrive %0, %1;\" ::\"r\"(id), "
           "\"r\"(threads) : \"memory\"); }",
           {}}},
+        {"settled", // no instruction: what follows depends on sums that are there
+         {"template<int N> DEV void settled(float (&sums)[N]) {\n#pragma unroll\n    for (int i = 0; i < N; i++) asm "
+          "volatile(\"\" : \"+f\"(sums[i]) :: \"memory\");\n}",
+          {}}},
+        {"bar_or", // meets as bar_sync does, and says whether any thread came with a yes
+         {"DEV int bar_or(int id, int threads, int yes) { int any; asm volatile(\"{.reg .pred p, q; "
+          "setp.ne.s32 p, "
+          "%3, 0;\\n"
+          "bar.red.or.pred q, %1, %2, p; selp.s32 %0, 1, 0, q;}\" : \"=r\"(any) : \"r\"(id), \"r\"(threads), "
+          "\"r\"(yes) : "
+          "\"memory\"); return any; }",
+          {}}},
+        {"comes_last", // counts; the last sets the counter back
+         {"DEV int comes_last(int *counter, int parts) {\n"
+          "    __threadfence();\n"
+          "    if (atomicAdd(counter, 1) != parts - 1) return 0;\n"
+          "    *counter = 0;\n    return 1;\n}",
+          {}}},
         {"cluster_start", // all blocks of the cluster run and have made their barriers
          {"DEV void cluster_start() { asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\\n"
           "barrier.cluster.wait.acquire.aligned;\" ::: \"memory\"); }",
+          {}}},
+        {"cluster_sync", // and what they wrote to shared memory is seen
+         {"DEV void cluster_sync() { asm volatile(\"barrier.cluster.arrive.release.aligned;\\n"
+          "barrier.cluster.wait.acquire.aligned;\" ::: \"memory\"); }",
+          {}}},
+        {"cluster_arrive", // this block runs
+         {"DEV void cluster_arrive() { asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\" ::: \"memory\"); }",
+          {}}},
+        {"cluster_wait", // and all others of the cluster do
+         {"DEV void cluster_wait() { asm volatile(\"barrier.cluster.wait.acquire.aligned;\" ::: \"memory\"); }", {}}},
+        {"store_in_block", // at the same place of another block's shared memory
+         {"DEV void store_in_block(u32 at, u32 x, u32 block) { asm volatile(\"{.reg .b32 a; mapa.shared::cluster.u32 "
+          "a, %0, %2;\\n st.shared::cluster.u32 [a], %1;}\" ::\"r\"(at), \"r\"(x), \"r\"(block) : \"memory\"); }",
           {}}},
         {"cluster_rank",
          {"DEV u32 cluster_rank() { u32 r; asm volatile(\"mov.u32 %0, %%cluster_ctarank;\" : \"=r\"(r)); "

@@ -81,6 +81,9 @@ std::string ElementC::variable(const Variable *v) {
     if (v->name == "wg" || v->name == "turn") {
         return v->name;
     }
+    if (v->name == "cluster.rank") {
+        return "rank";
+    }
     for (const char *part : {".extent.", ".stride.", ".min."}) {
         if (v->name.find(part) != std::string::npos) {
             return p_.value(v->name);
@@ -92,9 +95,12 @@ std::string ElementC::variable(const Variable *v) {
 
 std::string ElementC::inside(const std::string &view, const std::vector<Expr> &index, size_t from) {
     std::string test;
+    if (!p_.k_.view(view)->is_buffer()) {
+        return test; // made for whole tiles
+    }
     for (size_t d = from; d < index.size(); d++) {
-        if (p_.k_.axes_of(index[d]).empty()) {
-            continue; // the launch checks boxes; only the rest of a tile can be outside
+        if (p_.k_.axes_of(index[d]).empty() && !p_.k_.may_exceed_grid(index[d])) {
+            continue; // the launch checks boxes; only the rest of a tile or of a cluster can be outside
         }
         const std::string extent = p_.value(fmt::format("{}.extent.{}", view, d)), i = print(index[d]);
         test += test.empty() ? "" : " && ";
@@ -198,9 +204,11 @@ void ElementC::load_run(const Expr &read, int count, const std::string &words) {
             for (const Expr &i : index) {
                 text.push_back(at.print(i));
             }
-            const std::string left = fmt::format("{} - {}", p_.value(view + ".extent.0"), text[0]);
+            const bool own = !p_.k_.view(view)->is_buffer();
+            const std::string left =
+                own ? std::to_string(count) : fmt::format("{} - {}", p_.value(view + ".extent.0"), text[0]);
             std::string test = at.inside(view, index, 1);
-            if (!at.nonnegative(index[0])) {
+            if (!own && !at.nonnegative(index[0])) {
                 test += fmt::format("{}{} >= 0", test.empty() ? "" : " && ", text[0]);
             }
             const std::string to = part == 0 ? words : fmt::format("{} + {}", words, part * bytes / 4);
@@ -254,8 +262,8 @@ Expr ElementC::open_loops(const Expr &whole) {
     for (size_t i = std::max(registers.size(), size_t(1)); i >= 1; i--) {
         if (i < registers.size() && !digits_->names[i].empty()) {
             p_.line("#pragma unroll");
-            p_.open(
-                fmt::format("for (int {0} = 0; {0} < {1}; {0}++)", digits_->names[i], registers[i].extent));
+            p_.open(fmt::format("for (int {0} = {1}; {0} < {2}; {0}++)", digits_->names[i], digits_->from[i],
+                                digits_->to[i]));
         }
         for (const Ahead &a : all) {
             if (a.level != i) {

@@ -12,6 +12,7 @@ struct TensorMapParam {
     std::string view;
     std::vector<int> box; ///< elements along each dimension
     int swizzle = 128;    ///< bytes
+    int clipped = -1;     ///< dimension whose box is no higher than the view, in groups of eight; -1: none
     bool operator==(const TensorMapParam &) const = default;
 };
 
@@ -24,20 +25,22 @@ struct KernelParam {
         /// unsigned 64-bit: (2^64 - 1) / v + 1 for v = max(value, 1), modulo 2^64, so that the kernel divides by v with
         /// two multiplications
         Reciprocal,
-        Counter ///< pointer to two zeroed ints, which the kernel leaves zeroed
+        Counter,   ///< pointer to two zeroed ints, which the kernel leaves zeroed
+        Workspace, ///< pointer to `value` bytes of the launch's own, aligned to 256
+        Counters   ///< pointer to `value` zeroed ints, which the kernel leaves zeroed
     };
     Kind kind = Kind::Pointer;
     TensorMapParam map; ///< TensorMap
     std::string view;   ///< Pointer
-    Expr value;         ///< Value, Reciprocal
+    Expr value;         ///< Value, Reciprocal, Workspace, Counters
 };
 
 struct EmittedKernel {
     std::string name; ///< of the function, a C identifier
     std::string text; ///< without includes
     std::vector<KernelParam> params;
-    std::vector<GridLoop>
-        grid; ///< tiles of the kernel, the fastest first; their product is the number of tiles
+    /// Tiles of the kernel, the fastest first, filled up to whole clusters; their product is the number of tiles.
+    std::vector<GridLoop> grid;
     bool persistent =
         false; ///< as many blocks as fit at once, tiles at most; else one block a tile (blockIdx.x)
     int threads = 0, shared_bytes = 0;

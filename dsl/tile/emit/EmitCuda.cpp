@@ -1,6 +1,7 @@
 // The frame of a CUDA kernel: parameters, barriers, roles, and the walk over tiles that a counter hands out.
 #include "dsl/tile/emit/CudaPrinter.h"
 #include "dsl/tile/emit/ElementC.h"
+#include "dsl/tile/passes/Consumer.h"
 
 #include <fmt/format.h>
 
@@ -14,8 +15,6 @@ using namespace Halide::Internal;
 namespace {
 
 constexpr int register_file = 65536, most_registers = 255;
-/// Named barriers for reductions over warps: of a role, and from there on of each of its warpgroups.
-constexpr int crew_barrier = 15, own_barriers = 11;
 
 bool contains(const std::string &text, const std::string &word) {
     return text.find(word) != std::string::npos;
@@ -54,9 +53,7 @@ bool CudaPrinter::is_accumulator(const std::string &tile) const {
     bool found = false;
     walk(k_.body, [&](const Stmt &s) {
         const Mma *m = s.as<Mma>();
-        auto plan = k_.plan.products.find(s.func);
-        const bool other = plan != k_.plan.products.end() && plan->second.kind != MmaKind::Wgmma;
-        found |= m && !other && k_.root(m->dst) == k_.root(tile);
+        found |= m && k_.is_asynchronous(s) && k_.root(m->dst) == k_.root(tile);
     });
     return found;
 }
@@ -72,7 +69,7 @@ int CudaPrinter::full_arrivals(const Ring &r) const {
     const int tma = copied_by_threads(r.name, CopyKind::Tma),
               async = copied_by_threads(r.name, CopyKind::CpAsync),
               plain = copied_by_threads(r.name, CopyKind::Plain);
-    return std::max(1, tma + threads * (async + plain));
+    return std::max(1, tma + threads * (async * (options_.vectors ? 1 : 2) + plain));
 }
 
 std::string CudaPrinter::barriers() {
@@ -91,13 +88,13 @@ std::string CudaPrinter::barriers() {
         open("if (threadIdx.x == 0)");
         for (const KernelParam &m : maps_) {
             line(fmt::format("{}({});", dialect_.use("prefetch_map"),
-                             tensor_map(m.map.view, m.map.box, m.map.swizzle)));
+                             tensor_map(m.map.view, m.map.box, m.map.swizzle, m.map.clipped)));
         }
         const std::string &init = dialect_.use("mbar_init");
         for (const Ring &r : rings) {
             open(fmt::format("for (int i = 0; i < {}; i++)", r.depth));
             line(fmt::format("{}({} + 8 * i, {});", init, id("full_", r.name), full_arrivals(r)));
-            line(fmt::format("{}({} + 8 * i, {});", init, id("empty_", r.name), r.consumers));
+            line(fmt::format("{}({} + 8 * i, {});", init, id("empty_", r.name), r.consumers * r.blocks));
             close();
         }
         if (k_.plan.dynamic && !rings.empty()) {
@@ -108,8 +105,7 @@ std::string CudaPrinter::barriers() {
         }
         line(dialect_.use("mbar_init_fence") + "();");
         close();
-        line(k_.plan.cluster_x * k_.plan.cluster_y > 1 ? dialect_.use("cluster_start") + "();"
-                                                       : "__syncthreads();");
+        line(k_.cluster_blocks() > 1 ? dialect_.use("cluster_start") + "();" : "__syncthreads();");
     });
 }
 
@@ -175,6 +171,11 @@ void CudaPrinter::role(const Role &r) {
 
 void CudaPrinter::statement(const Stmt &s) {
     auto say = [&](const char *wrapper) { line(fmt::format("{}();", dialect_.use(wrapper))); };
+    const bool meets = s.as<Wait>() || s.as<Release>() || s.as<Barrier>() || s.as<StageStore>() || s.as<TmaStore>() ||
+                       s.as<GlobalStore>() || s.as<Last>() || s.as<Load>();
+    if (k_.plan.slow_warp >= 0 && meets) {
+        line(fmt::format("if (threadIdx.x / 32 == {}) __nanosleep(1000);", k_.plan.slow_warp));
+    }
     if (const Fill *f = s.as<Fill>(); f && is_accumulator(f->dst)) {
         // Nothing is in flight here; ptxas has to see it, or it runs all products one after another (C7515).
         line(fmt::format("{}<0>();", dialect_.use("wgmma_wait")));
@@ -184,13 +185,17 @@ void CudaPrinter::statement(const Stmt &s) {
         const bool is_full = w->what == Wait::What::Full;
         line(fmt::format("{}({}, {}{});", dialect_.use("mbar_wait"), is_full ? full(r) : empty(r),
                          phase(w->ring), is_full ? "" : " ^ 1"));
-        if (is_full && copied_by_threads(w->ring, CopyKind::CpAsync)) {
+        bool by_tensor_cores = false;
+        walk(k_.body, [&](const Stmt &x) { by_tensor_cores |= k_.is_asynchronous(x); });
+        if (is_full && by_tensor_cores && copied_by_threads(w->ring, CopyKind::CpAsync)) {
             say("proxy_fence"); // the tensor cores read what threads wrote
         }
     } else if (const Expect *e = s.as<Expect>()) {
         if (copied_by_threads(e->ring, CopyKind::Tma)) {
+            const std::string bytes =
+                is_const(e->bytes) ? scalar(e->bytes) : value("bytes_" + e->ring, e->bytes);
             line(fmt::format("{}{}({}, {});", one(), dialect_.use("mbar_expect"), full(*k_.ring(e->ring)),
-                             e->bytes));
+                             bytes));
         }
     } else if (const Release *r = s.as<Release>()) {
         release(*r);
@@ -198,6 +203,10 @@ void CudaPrinter::statement(const Stmt &s) {
         advance(*a);
     } else if (const Skip *skipped = s.as<Skip>()) {
         skip(*skipped);
+    } else if (const Drain *d = s.as<Drain>()) {
+        drain(*d);
+    } else if (s.as<ClusterBarrier>()) {
+        say("cluster_sync");
     } else if (const Load *l = s.as<Load>(); l && l->kind == CopyKind::Tma) {
         tma_load(*l);
     } else if (s.as<MmaFence>()) {
@@ -214,6 +223,14 @@ void CudaPrinter::statement(const Stmt &s) {
         stage_store(*g);
     } else if (const TmaStore *t = s.as<TmaStore>()) {
         tma_store(*t);
+    } else if (const GlobalStore *g = s.as<GlobalStore>(); g && is_accumulator(g->src)) {
+        // ptxas would take the stores for readers of sums in flight, and run all products one after another (C7514).
+        line(fmt::format("{}({});", dialect_.use("settled"), array(g->src)));
+        Printer::statement(s);
+    } else if (s.as<Publish>()) {
+        line("__threadfence();");
+    } else if (const Last *l = s.as<Last>()) {
+        last(*l);
     } else if (s.as<StoreCommit>()) {
         line(fmt::format("{}{}();", one(), dialect_.use("store_commit")));
     } else if (const StoreWait *w = s.as<StoreWait>()) {
@@ -290,6 +307,35 @@ void CudaPrinter::dynamic_tiles(const TileLoop &t) {
     arrays_.swap(outside);
 }
 
+/// One thread counts; all hear what it found. The fence behind it orders their reads after what the others published.
+void CudaPrinter::last(const Last &l) {
+    const bool own = k_.plan.ping_pong && !crew_.whole;
+    std::vector<std::string> at;
+    for (const ViewDim &d : l.at.dims) {
+        at.push_back(scalar(d.base));
+    }
+    const std::string counter = fmt::format("{} + {}", pointer(l.at.view), view_offset(l.at.view, at));
+    const std::string id = own ? fmt::format("{} + wg", own_barriers) : std::to_string(crew_barrier);
+    const std::string is_last = fresh("last");
+    line(fmt::format("// The last of {} blocks to come here adds up what all have stored.", scalar(l.parts)));
+    line(fmt::format("int {} = 0;", is_last));
+    line(fmt::format("if ({} == 0) {} = {}({}, {});", own ? "thread % 128" : "thread", is_last,
+                     dialect_.use("comes_last"), counter, scalar(l.parts)));
+    open(
+        fmt::format("if ({}({}, {}, {}))", dialect_.use("bar_or"), id, own ? 128 : crew_.threads(), is_last));
+    line("__threadfence();");
+    body(l.body);
+    close();
+}
+
+std::string CudaPrinter::map_name(const TensorMapParam &m) {
+    std::string name = m.view;
+    for (int b : m.box) {
+        name += fmt::format("_{}", b);
+    }
+    return fmt::format("{}_{}{}", name, m.swizzle, m.clipped < 0 ? "" : "_clipped");
+}
+
 std::string CudaPrinter::signature(const std::string &name) const {
     // Without a producer no registers change hands: their number says how many blocks share a multiprocessor.
     constexpr int registers_of_unit = 65536;
@@ -303,19 +349,16 @@ std::string CudaPrinter::signature(const std::string &name) const {
         sep = ", ";
     };
     for (const KernelParam &m : maps_) {
-        std::string full = m.map.view;
-        for (int b : m.map.box) {
-            full += fmt::format("_{}", b);
-        }
         add("const __grid_constant__ TensorMap " +
-            const_cast<CudaPrinter *>(this)->id("map_", fmt::format("{}_{}", full, m.map.swizzle)));
+            const_cast<CudaPrinter *>(this)->id("map_", map_name(m.map)));
     }
     for (const KernelParam &p : pointers_) {
         const View &v = *k_.view(p.view);
         // With launch_ahead the previous kernel may still write what this one reads: no load may move up.
-        const bool steady = !v.is_output && !k_.plan.launch_ahead;
-        add(fmt::format("{}{} *{}{}", v.is_output ? "" : "const ", storage(v.type),
-                        steady ? "__restrict__ " : "", const_cast<CudaPrinter *>(this)->id("p_", p.view)));
+        const bool written = v.is_output || !v.is_buffer();
+        const bool steady = !written && !k_.plan.launch_ahead;
+        add(fmt::format("{}{} *{}{}", written ? "" : "const ", storage(v.type), steady ? "__restrict__ " : "",
+                        const_cast<CudaPrinter *>(this)->id("p_", p.view)));
     }
     for (const KernelParam &p : values_) {
         add(fmt::format("{} {}", storage(p.value.type()), p.view));
@@ -341,6 +384,8 @@ EmittedKernel CudaPrinter::run() {
             roles.push_back(r);
         }
     }
+    crew_ = {0, k_.threads / 128, true, false};
+    plan_meetings();
     const std::string main = apart([&] {
         if (roles.size() <= 1) {
             crew_ = {0, k_.threads / 128, true, false};
@@ -383,6 +428,15 @@ EmittedKernel CudaPrinter::run() {
         head += fmt::format("    unsigned char *smem = memory + (shared - {}(memory));\n", address);
     }
     head += "    const int warpgroup = __shfl_sync(~0u, threadIdx.x >> 7, 0);\n";
+    if (k_.cluster_blocks() > 1) {
+        head += fmt::format("    const int rank = {}();\n", dialect_.use("cluster_rank"));
+    }
+    if (meeting_bytes_ > 0) {
+        // Meetings begin when all blocks run; where these made barriers together they do.
+        const bool started = contains(begin, "cluster_start");
+        head += started ? "" : fmt::format("    {}();\n", dialect_.use("cluster_arrive"));
+        head += fmt::format("    int met = {};\n", started ? 2 : 0);
+    }
     if (contains(main, "lane")) {
         head += "    const int lane = threadIdx.x & 31;\n";
     }

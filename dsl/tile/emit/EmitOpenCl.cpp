@@ -61,7 +61,7 @@ EmittedKernel OpenClPrinter::run() {
         add(fmt::format("__global {}{} *{}", v.is_output ? "" : "const ", storage(v.type), id("p_", p.view)));
     }
     for (const KernelParam &p : values_) {
-        add("int " + p.view);
+        add(fmt::format("{} {}", storage(p.value.type()), p.view));
     }
     for (const KernelParam &p : reciprocals_) {
         add("u64 " + p.view);

@@ -25,6 +25,18 @@ bool is_power_of_two(int n) {
 Digits::Digits(RegisterLayout l) : layout(std::move(l)) {
     for (size_t i = 0; i < layout.registers.size(); i++) {
         names.push_back(layout.registers[i].extent == 1 ? "" : i == 0 ? "e" : "i" + std::to_string(i));
+        from.push_back(0);
+        to.push_back(layout.registers[i].extent);
+    }
+}
+
+void Digits::restrict(const std::string &axis, int stride, int first, int extent) {
+    for (size_t i = 0; i < names.size(); i++) {
+        const LayoutPart &p = layout.registers[i];
+        if (p.axis == axis && p.stride == stride && p.extent > 1) {
+            from[i] = first;
+            to[i] = first + extent;
+        }
     }
 }
 
@@ -36,28 +48,36 @@ std::string Digits::sum(const std::vector<int> &factors, int constant) const {
                  (factors[i] == 1 ? names[i] : fmt::format("{} * {}", names[i], factors[i]));
         }
     }
-    if (constant != 0 || s.empty()) {
-        s += (s.empty() ? "" : " + ") + std::to_string(constant);
+    if (s.empty()) {
+        return std::to_string(constant);
     }
-    return s;
+    return constant == 0 ? s : fmt::format("{} {} {}", s, constant < 0 ? "-" : "+", std::abs(constant));
 }
 
 std::vector<int> Digits::own() const {
     std::vector<int> f;
     int below = 1;
-    for (const LayoutPart &p : layout.registers) {
+    for (size_t i = 0; i < from.size(); i++) {
         f.push_back(below);
-        below *= p.extent;
+        below *= to[i] - from[i];
     }
     return f;
+}
+
+int Digits::own_start() const {
+    const std::vector<int> f = own();
+    int start = 0;
+    for (size_t i = 0; i < f.size(); i++) {
+        start -= f[i] * from[i];
+    }
+    return start;
 }
 
 void Printer::open_digits(const Digits &d, size_t from) {
     for (size_t i = d.names.size(); i-- > from;) {
         if (!d.names[i].empty()) {
             line("#pragma unroll");
-            open(
-                fmt::format("for (int {0} = 0; {0} < {1}; {0}++)", d.names[i], d.layout.registers[i].extent));
+            open(fmt::format("for (int {0} = {1}; {0} < {2}; {0}++)", d.names[i], d.from[i], d.to[i]));
         }
     }
 }
@@ -191,16 +211,19 @@ void Printer::map(const std::string &dst, const Expr &whole) {
     if (t.space != Space::Register) {
         no_form(fmt::format("tile `{}`", dst), "a map into shared memory");
     }
-    const Digits d(t.registers);
+    compute(array(dst), t, Digits(t.registers), whole);
+}
+
+void Printer::compute(const std::string &to, const Tile &t, const Digits &d, const Expr &whole) {
     ElementC c(*this, &d);
-    const std::string to = array(dst);
     Expr value = c.open_loops(whole);
     auto declare = [&](const std::string &what, const std::string &is) { line(what + " = " + is + ";"); };
     const Cast *rounding = value.as<Cast>();
     const bool halves = packed(t);
     const bool rounded = halves && is_half(t.type) && rounding && rounding->value.type() == Halide::Float(32);
     const int run = d.run();
-    std::string own = fmt::format("{}[{}]", to, d.sum(d.own()));
+    const int start = d.own_start();
+    std::string own = fmt::format("{}[{}]", to, d.sum(d.own(), start));
     const std::string values = halves ? fresh("v") : "";
     if (halves) { // the run's values first, then two at a time into a register
         line(fmt::format("{} {}[{}];", rounded ? "float" : "u16", values, run));
@@ -226,7 +249,7 @@ void Printer::map(const std::string &dst, const Expr &whole) {
         for (int e = 0; e < run; e += 2) {
             const std::string low = fmt::format("{}[{}]", values, e),
                               high = fmt::format("{}[{}]", values, e + 1);
-            line(fmt::format("{}[{}] = {};", to, d.sum(f, e / 2),
+            line(fmt::format("{}[{}] = {};", to, d.sum(f, e / 2 + start / 2),
                              rounded ? dialect_.pack(t.type, low, high)
                                      : fmt::format("{} | (u32){} << 16", low, high)));
         }
@@ -312,6 +335,13 @@ void Printer::reduce(const Reduce &r, const std::string &func) {
     if (!t.partial) {
         combine_threads(to, t, r.op, over, [&](const LayoutPart &p) { return p.axis == r.axis; });
     }
+    if (r.blocks > 1) {
+        combine_blocks(to, t, r.op, r.blocks);
+    }
+}
+
+void Printer::combine_blocks(const std::string &, const Tile &t, ReduceOp, int) {
+    no_form(fmt::format("the reduction of `{}` over a cluster", t.func), "this language knows no clusters");
 }
 
 void Printer::lane_reduce(const LaneReduce &r) {

@@ -11,10 +11,18 @@ using namespace Halide::Internal;
 
 std::string Printer::view_offset(const std::string &view, const std::vector<std::string> &index) {
     std::string s = index[0];
+    const View *v = k_.view(view);
+    Expr dense = v && !v->is_buffer() ? v->extents[0] : Expr();
     for (size_t d = 1; d < index.size(); d++) {
         if (index[d] != "0") {
-            s += fmt::format(" + (i64){} * {}", index[d], value(fmt::format("{}.stride.{}", view, d)));
+            const std::string name = fmt::format("{}.stride.{}", view, d);
+            const auto constant = dense.defined() ? as_const_int(dense) : std::nullopt;
+            s += fmt::format(" + (i64){} * {}", index[d],
+                             constant          ? std::to_string(*constant)
+                             : dense.defined() ? value(name, dense)
+                                               : value(name));
         }
+        dense = dense.defined() ? simplify(dense * v->extents[d]) : dense;
     }
     return s;
 }
@@ -24,9 +32,10 @@ Expr Printer::index_of(const ViewDim &d) const {
 }
 
 int Printer::neighbours(const std::string &view, const std::vector<Expr> &index, const std::string &along,
-                        const RegisterLayout &over, int most) {
+                        const RegisterLayout &over, int most, bool tested) {
     const View *v = k_.view(view);
-    if (!options_.vectors || !v || v->type.bits() > 32 || index.empty()) {
+    const bool own = v && !v->is_buffer(); // which begins at a boundary
+    if (((!options_.vectors || k_.plan.direct) && !own && !tested) || !v || v->type.bits() > 32 || index.empty()) {
         return 1;
     }
     const int bytes = v->type.is_bool() ? 1 : v->type.bytes();
@@ -48,6 +57,9 @@ int Printer::neighbours(const std::string &view, const std::vector<Expr> &index,
             const LayoutPart &p = over.registers[i];
             fits &= p.axis != along || p.extent == 1 || p.stride % n == 0;
         }
+        if (const auto row = own ? as_const_int(v->extents[0]) : std::nullopt; own) {
+            fits &= row && *row % n == 0;
+        }
         const ModulusRemainder m = modulus_remainder(
             simplify(replace_variable(index[0], name, Variable::make(Halide::Int(32), "@run") * n)));
         if (fits && m.modulus % n == 0 && m.remainder % n == 0) {
@@ -57,7 +69,7 @@ int Printer::neighbours(const std::string &view, const std::vector<Expr> &index,
     if (count * bytes < 4) {
         return 1;
     }
-    if (count > 1) {
+    if (count > 1 && !own && !tested) {
         need(view, count * bytes, index.size() > 1 ? count * bytes : 0);
     }
     return count;
@@ -143,7 +155,9 @@ void Printer::global_store(const GlobalStore &s) {
             std::vector<Expr> here = index;
             here[0] = simplify(here[0] + part);
             const std::string left =
-                fmt::format("{} - {}", value(s.to.view + ".extent.0"), at.print(here[0]));
+                k_.view(s.to.view)->is_buffer()
+                    ? fmt::format("{} - {}", value(s.to.view + ".extent.0"), at.print(here[0]))
+                    : std::to_string(count);
             const std::string test = at.inside(s.to.view, here, 1);
             line(fmt::format("{}({} + {}, {}, {});", dialect_.vector_store(bits, count), pointer(s.to.view),
                              offset(at, here), w,
@@ -181,11 +195,45 @@ void Printer::plain_copy(const std::string &dst, const Region &from, CopyKind ki
         run /= 2;
     }
     any.registers = {{l.inner, run, 1}};
-    run = neighbours(from.view, args, l.inner, any, run);
+    const bool async = kind == CopyKind::CpAsync, tested = async && !options_.vectors;
+    run = neighbours(from.view, args, l.inner, any, run, tested);
     if (run * bytes < 4 && run > 1) {
         run = 1;
     }
-    const bool async = kind == CopyKind::CpAsync && run * bytes >= 4;
+    const bool wide = run * bytes >= 4;
+    if (tested && run > 1) { // any buffer: those that lie well are copied in runs
+        open("if (" + is_aligned(from.view, run * bytes) + ")");
+        copy_runs(t, from, run, wide);
+        indent_--;
+        line("} else {");
+        indent_++;
+        copy_runs(t, from, 1, false);
+        close();
+    } else {
+        copy_runs(t, from, run, async && wide);
+    }
+}
+
+/// Whether the view's elements at multiples of so many bytes along dimension 0 lie at multiples of them.
+std::string Printer::is_aligned(const std::string &view, int bytes) {
+    std::string s = fmt::format("(u64){}", pointer(view));
+    const View &v = *k_.view(view);
+    for (int d = 1; d < v.rank; d++) {
+        s += fmt::format(" | (u64){} * {}", value(fmt::format("{}.stride.{}", view, d)), v.type.bytes());
+    }
+    return fmt::format("(({}) & {}) == 0", s, bytes - 1);
+}
+
+/// The whole tile in runs of `run` neighbours, dealt to the threads in turn.
+void Printer::copy_runs(const Tile &t, const Region &from, int run, bool async) {
+    std::vector<Expr> args;
+    for (const ViewDim &d : from.dims) {
+        args.push_back(index_of(d));
+    }
+    const Expr read = Call::make(t.type, "view:" + from.view, args, Call::PureExtern);
+    const SharedLayout &l = t.shared;
+    const int bytes = l.element_bytes;
+    const std::string in = "%" + l.inner;
     const int across = l.inner_extent / run, total = across * l.outer_extent;
     const std::string i = fresh("n");
     line("#pragma unroll 4");

@@ -113,6 +113,16 @@ std::string Printer::pointer(const std::string &view) {
         KernelParam p;
         p.kind = KernelParam::Kind::Pointer;
         p.view = view;
+        const View &v = *k_.view(view);
+        if (!v.is_buffer()) {
+            const bool counters = v.memory == View::Memory::Counters;
+            p.kind = counters ? KernelParam::Kind::Counters : KernelParam::Kind::Workspace;
+            p.value = make_const(Halide::Int(64), counters ? 1 : v.type.bytes());
+            for (const Expr &e : v.extents) {
+                p.value = p.value * Halide::cast<int64_t>(e);
+            }
+            p.value = simplify(p.value);
+        }
         pointers_.push_back(p);
     }
     return id("p_", view);
@@ -326,8 +336,7 @@ void Printer::statement(const Stmt &s) {
         lane_reduce(*r);
     } else if (const Mma *m = s.as<Mma>()) {
         line("// " + comment(s));
-        auto plan = k_.plan.products.find(s.func);
-        if (plan != k_.plan.products.end() && plan->second.kind == MmaKind::Fma) {
+        if (k_.product_kind(s.func) == MmaKind::Fma) {
             fma_product(*m);
         } else {
             product(*m, s.func);
@@ -351,12 +360,37 @@ void Printer::statement(const Stmt &s) {
 // ---- block tiles
 
 void Printer::tile_coordinates(const std::string &tile) {
-    const std::vector<GridLoop> &g = k_.grid;
-    auto name = [&](size_t i) { return id("i_", g[i].name); };
-    auto count = [&](size_t i) { return value("n_" + g[i].name, g[i].extent); };
+    // Whole clusters are numbered; this block is one of its cluster's.
+    std::vector<GridLoop> g = k_.grid;
+    for (GridLoop &loop : g) {
+        loop.extent = clusters_along(loop);
+    }
+    auto name = [&](size_t i) { return id(g[i].cluster > 1 ? "c_" : "i_", g[i].name); };
+    auto count = [&](size_t i) {
+        return value((g[i].cluster > 1 ? "clusters_" : "n_") + g[i].name, g[i].extent);
+    };
     if (g.empty()) {
         return;
     }
+    cluster_coordinates(tile, g, name, count);
+    std::string rank = "rank";
+    for (size_t i = 0; i < g.size(); i++) {
+        if (g[i].cluster > 1) {
+            const bool last = i + 1 == g.size() || g[i + 1].cluster == 1;
+            line(fmt::format("const int {} = {} * {} + {};", id("i_", g[i].name), name(i), g[i].cluster,
+                             last ? rank : fmt::format("{} % {}", rank, g[i].cluster)));
+            rank = fmt::format("{} / {}", rank, g[i].cluster);
+        }
+    }
+}
+
+Expr Printer::clusters_along(const GridLoop &g) {
+    return g.cluster == 1 ? g.extent : simplify((g.extent + (g.cluster - 1)) / g.cluster);
+}
+
+void Printer::cluster_coordinates(const std::string &tile, const std::vector<GridLoop> &g,
+                                  const std::function<std::string(size_t)> &name,
+                                  const std::function<std::string(size_t)> &count) {
     if (g.size() == 1) {
         line(fmt::format("const int {} = {};", name(0), tile));
         return;
@@ -377,7 +411,6 @@ void Printer::tile_coordinates(const std::string &tile) {
         rest = next;
     }
     // In groups of so many rows: down a group's rows, then the next column, so that both operands stay in the cache.
-    const int rows = k_.plan.persistent;
     size_t r = 1;
     for (const BlockDim &block : k_.plan.blocks) {
         if (block.var == k_.plan.rows && block.loop == g[0].name) {
@@ -385,6 +418,7 @@ void Printer::tile_coordinates(const std::string &tile) {
         }
     }
     const size_t c = 1 - r;
+    const int rows = k_.plan.persistent / g[r].cluster;
     if (rows <= 1) {
         line(
             fmt::format("const int {} = {}({}, {});", name(1), by, rest, reciprocal(g[0].name, g[0].extent)));
@@ -403,6 +437,12 @@ void Printer::tile_coordinates(const std::string &tile) {
                      name(c), rows));
 }
 
+/// A number of blocks as one of clusters.
+std::string Printer::of_clusters(const std::string &blocks) const {
+    const int n = k_.cluster_blocks();
+    return n == 1 ? blocks : fmt::format("{} / {}", blocks, n);
+}
+
 void Printer::tile_loop(const TileLoop &t) {
     std::set<std::string> outside;
     outside.swap(arrays_);
@@ -410,13 +450,13 @@ void Printer::tile_loop(const TileLoop &t) {
     if (loops) {
         Expr tiles = 1;
         for (const GridLoop &g : k_.grid) {
-            tiles = tiles * g.extent;
+            tiles = tiles * clusters_along(g);
         }
         line("int turn = 0;");
-        open(fmt::format("for (u32 tile = {}; tile < {}; tile += {}, turn++)", block_index(),
-                         value("tiles", tiles), block_count()));
+        open(fmt::format("for (u32 tile = {}; tile < {}; tile += {}, turn++)", of_clusters(block_index()),
+                         value("tiles", tiles), of_clusters(block_count())));
     }
-    tile_coordinates(loops ? "tile" : block_index());
+    tile_coordinates(loops ? "tile" : of_clusters(block_index()));
     const std::string inner = apart([&] { body(t.body); });
     if (!loops && k_.plan.ping_pong) {
         line("const int turn = 0;");
@@ -435,18 +475,21 @@ EmittedKernel Printer::finish(const std::string &text, const std::vector<KernelP
     e.params = first;
     for (const auto *list : {&pointers_, &values_, &reciprocals_}) {
         for (KernelParam p : *list) {
-            if (p.kind != KernelParam::Kind::Pointer) {
+            if (p.kind == KernelParam::Kind::Value || p.kind == KernelParam::Kind::Reciprocal) {
                 p.view.clear(); // held the C name
             }
             e.params.push_back(std::move(p));
         }
     }
     e.grid = k_.grid;
+    for (GridLoop &g : e.grid) {
+        g.extent = simplify(clusters_along(g) * g.cluster);
+    }
     e.persistent = k_.plan.persistent > 0;
     e.threads = k_.threads;
     const int bytes = planned_end() + extra_ + scratch_extra_;
     e.shared_bytes = bytes == 0 ? 0 : bytes + start_alignment;
-    e.cluster = k_.plan.cluster_x * k_.plan.cluster_y;
+    e.cluster = k_.cluster_blocks();
     e.launch_ahead = k_.plan.launch_ahead;
     for (const auto &[view, n] : needs_) {
         e.needs.push_back(n);

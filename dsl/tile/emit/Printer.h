@@ -20,13 +20,17 @@ namespace kiln::tile {
 struct Digits {
     RegisterLayout layout;
     std::vector<std::string> names;
+    std::vector<int> from, to; ///< values that the loop over a digit takes: all, unless said otherwise
     explicit Digits(RegisterLayout l);
+    /// Only registers of `extent` neighbours of that digit from `first` on; a digit that the layout lacks has one value.
+    void restrict(const std::string &axis, int stride, int first, int extent);
     /// Elements along the first digit, which are handled together.
     int run() const { return layout.registers.empty() ? 1 : layout.registers[0].extent; }
     /// Σ factor·variable; "0" for none.
     std::string sum(const std::vector<int> &factors, int constant = 0) const;
-    /// The register's own number.
+    /// The register's own number, among those that the loops take: the factors, and what is added.
     std::vector<int> own() const;
+    int own_start() const;
 };
 
 class Printer {
@@ -104,8 +108,12 @@ protected:
     void close_digits(const Digits &d, size_t from = 0);
     std::string scalar(const Expr &e); ///< the same for the whole crew
     void map(const std::string &dst, const Expr &value);
+    /// Into the array `to`, at the registers of the digits' own number.
+    void compute(const std::string &to, const Tile &t, const Digits &d, const Expr &value);
     void reduce(const Reduce &r, const std::string &func);
     void lane_reduce(const LaneReduce &r);
+    /// The reductions of so many blocks of the cluster become one, in all of them.
+    virtual void combine_blocks(const std::string &array, const Tile &t, ReduceOp op, int blocks);
     void move(const std::string &dst, const std::string &src);
     /// Adds up over the thread digits `which` says.
     void combine_threads(const std::string &array, const Tile &t, ReduceOp op, const RegisterLayout &over,
@@ -125,10 +133,13 @@ protected:
     std::string view_offset(const std::string &view, const std::vector<std::string> &index);
     Expr index_of(const ViewDim &d) const;
     /// Neighbours, a power of two, that one access may take at `index` when axis `along` advances by one each.
+    /// `tested`: the kernel itself asks whether the view is aligned so.
     int neighbours(const std::string &view, const std::vector<Expr> &index, const std::string &along,
-                   const RegisterLayout &over, int most);
+                   const RegisterLayout &over, int most, bool tested = false);
     void global_store(const GlobalStore &s);
     void plain_copy(const std::string &dst, const Region &from, CopyKind kind);
+    void copy_runs(const Tile &t, const Region &from, int run, bool async);
+    std::string is_aligned(const std::string &view, int bytes);
     virtual void async_copy(const std::string &to, const std::string &from, const std::string &inside,
                             int bytes, int element_bytes);
 
@@ -148,7 +159,13 @@ protected:
                       Halide::Type type);
     virtual void product(const Mma &m, const std::string &func) = 0;
     void tile_loop(const TileLoop &t);
+    /// The variables of the grid loops for the tile, or cluster of tiles, of that number.
     void tile_coordinates(const std::string &tile);
+    void cluster_coordinates(const std::string &tile, const std::vector<GridLoop> &clusters,
+                             const std::function<std::string(size_t)> &name,
+                             const std::function<std::string(size_t)> &count);
+    std::string of_clusters(const std::string &blocks) const;
+    static Expr clusters_along(const GridLoop &g);
     std::string comment(const Stmt &s) const;
     [[noreturn]] void no_form(const std::string &what, const std::string &why) const;
 

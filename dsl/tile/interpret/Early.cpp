@@ -57,17 +57,51 @@ class Sequential {
 public:
     explicit Sequential(Run &run) : run_(run), k_(run.k) {}
 
-    void tile(int64_t n) {
-        scope_ = run_.grid_variables(n);
+    /// Tiles n … of one cluster, side by side: a reduction over parts of an axis takes those of all of them.
+    void cluster(int64_t n, int blocks) {
+        blocks_.assign(static_cast<size_t>(blocks), {});
+        for (int b = 0; b < blocks; b++) {
+            blocks_[static_cast<size_t>(b)].writer = n + b;
+            blocks_[static_cast<size_t>(b)].scope = run_.grid_variables(n + b);
+        }
+        now_ = 0;
+        scope_ = blocks_[0].scope;
         values_.clear();
+        run_.writer = blocks_[0].writer;
         body(k_.body);
     }
 
 private:
+    struct Block {
+        int64_t writer = 0;
+        Variables scope;
+        std::map<std::string, ColumnPtr> values; ///< in the order of the tile's axes
+    };
     Run &run_;
     const Kernel &k_;
+    std::vector<Block> blocks_;
+    size_t now_ = 0;
+    // Of the block whose statement runs:
     Variables scope_;
-    std::map<std::string, ColumnPtr> values_; ///< in the order of the tile's axes
+    std::map<std::string, ColumnPtr> values_;
+
+    void enter(size_t block) {
+        std::swap(blocks_[now_].scope, scope_);
+        std::swap(blocks_[now_].values, values_);
+        now_ = block;
+        std::swap(blocks_[now_].scope, scope_);
+        std::swap(blocks_[now_].values, values_);
+        run_.writer = blocks_[now_].writer;
+    }
+    /// Once for each block, which is entered before.
+    template<typename F>
+    void each_block(const F &f) {
+        for (size_t b = 0; b < blocks_.size(); b++) {
+            enter(b);
+            f();
+        }
+        enter(0);
+    }
 
     class Elements : public Places {
     public:
@@ -117,7 +151,14 @@ private:
     void body(const Body &b) {
         for (const Stmt &s : b) {
             run_.out.reached.insert(&s);
-            std::visit([&](const auto &o) { run(o, s); }, s.op);
+            if (s.as<For>() || s.as<If>() || s.as<Last>()) { // the same for all blocks that run side by side
+                std::visit([&](const auto &o) { run(o, s); }, s.op);
+            } else {
+                each_block([&] { std::visit([&](const auto &o) { run(o, s); }, s.op); });
+                if (const Reduce *r = s.as<Reduce>(); r && r->blocks > 1) {
+                    meet(*r, s);
+                }
+            }
         }
     }
 
@@ -267,28 +308,58 @@ private:
         define(o.dst, out);
     }
 
+    void meet(const Reduce &o, const Stmt &s) {
+        if (static_cast<size_t>(o.blocks) != blocks_.size()) {
+            fault(fmt::format("a reduction over {} blocks in a cluster of {}", o.blocks, blocks_.size()), s);
+        }
+        const Tile &t = k_.tile(o.dst);
+        const size_t n = Grid(k_, t.axes).size();
+        auto all = std::make_shared<Column>(Column::sized(t.type, n));
+        std::vector<double> sums(n, identity_of(o.op, t.type));
+        each_block([&] {
+            for (size_t i = 0; i < n; i++) {
+                sums[i] = combine(o.op, t.type, sums[i], value(o.dst)->number(i));
+            }
+        });
+        for (size_t i = 0; i < n; i++) {
+            all->is_real ? void(all->real[i] = sums[i]) : void(all->whole[i] = static_cast<int64_t>(sums[i]));
+        }
+        each_block([&] { define(o.dst, all); });
+    }
+
     /// Dense tiles hold whole sums already.
     void run(const LaneReduce &o, const Stmt &) {
         define(o.dst, aligned(o.src, Grid(k_, k_.tile(o.dst).axes)));
     }
 
     void run(const For &o, const Stmt &) {
-        for (const Carry &c : o.carry) {
-            define(c.name, evaluate(c.init, Grid(k_, k_.tile(c.name).axes)));
-        }
+        each_block([&] {
+            for (const Carry &c : o.carry) {
+                define(c.name, evaluate(c.init, Grid(k_, k_.tile(c.name).axes)));
+            }
+        });
         const int64_t lo = run_.integer(o.lo, scope_), hi = run_.integer(o.hi, scope_);
         for (int64_t i = lo; i < hi; i++) {
-            scope_[o.var] = i;
+            each_block([&] { scope_[o.var] = i; });
             body(o.body);
-            std::map<std::string, ColumnPtr> next;
-            for (const Carry &c : o.carry) {
-                next[c.name] = aligned(c.next, Grid(k_, k_.tile(c.name).axes));
-            }
-            for (auto &[name, v] : next) {
-                define(name, v);
-            }
+            each_block([&] {
+                std::map<std::string, ColumnPtr> next;
+                for (const Carry &c : o.carry) {
+                    next[c.name] = aligned(c.next, Grid(k_, k_.tile(c.name).axes));
+                }
+                for (auto &[name, v] : next) {
+                    define(name, v);
+                }
+            });
         }
-        scope_.erase(o.var);
+        each_block([&] { scope_.erase(o.var); });
+    }
+
+    void run(const Last &o, const Stmt &) {
+        run_.publish(run_.writer); // blocks run one after the other
+        if (run_.arrive(o.at, run_.integer(o.parts, scope_), scope_)) {
+            body(o.body);
+        }
     }
 
     void run(const If &o, const Stmt &) { body(run_.integer(o.condition, scope_) ? o.body : o.otherwise); }
@@ -318,8 +389,10 @@ ColumnPtr Sequential::Elements::view(const std::string &name, const std::vector<
 
 void run_early(Run &run) {
     Sequential s(run);
-    for (int64_t n = 0, all = run.grid_size(); n < all; n++) {
-        s.tile(n);
+    // Others of a cluster share nothing but copies, which is no matter here.
+    const int blocks = std::max(1, run.k.plan.spread_blocks > 1 ? run.k.cluster_blocks() : 1);
+    for (int64_t n = 0, all = run.grid_size(); n < all; n += blocks) {
+        s.cluster(n, blocks);
     }
 }
 

@@ -6,15 +6,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace kiln::tile {
 
-Machine::Machine(Run &run, const Mode &mode, int block, std::mt19937 &random)
-    : run_(run), k_(run.k), mode_(mode), block_(block), random_(random),
+Machine::Machine(Run &run, const Mode &mode, int block, std::mt19937 &random, Cluster &cluster)
+    : run_(run), k_(run.k), mode_(mode), block_(block), random_(random), cluster_(cluster),
       shared_(static_cast<size_t>(std::max(0, run.k.shared_bytes))), grid_(run.grid_size()) {
     for (const Ring &r : k_.rings) {
         full_[r.name].assign(static_cast<size_t>(r.depth), {1, 1, 0, 0});
-        empty_[r.name].assign(static_cast<size_t>(r.depth), {r.consumers, r.consumers, 0, 0});
+        const int arrivals = r.consumers * r.blocks;
+        empty_[r.name].assign(static_cast<size_t>(r.depth), {arrivals, arrivals, 0, 0});
+        given_back_[r.name].assign(static_cast<size_t>(r.depth), 0);
     }
     walk(k_.body, [&](const Stmt &s) {
         if (const Load *l = s.as<Load>()) {
@@ -46,6 +49,11 @@ void Machine::start(const Role &role, const Body &body) {
         a.name = role.warpgroups == 1 ? role.name : fmt::format("{} {}", role.name, wg);
         a.stack.push_back({&body});
         a.scope["wg"] = wg;
+        const int blocks = k_.cluster_blocks();
+        a.scope["cluster.rank"] = block_ % blocks;
+        if (blocks > 1) {
+            a.name += fmt::format(" of block {}", block_ % blocks);
+        }
         for (const Actor &other : actors_) {
             if (other.number == a.number) {
                 throw Fault{
@@ -68,23 +76,75 @@ void Machine::fault(const Actor &a, const std::string &text) const {
     throw Fault{fmt::format("{} ({}; {})", text, where, loops)};
 }
 
-void Machine::go() {
-    for (;;) {
-        if (std::all_of(actors_.begin(), actors_.end(), [](const Actor &a) { return a.stack.empty(); })) {
-            break;
+bool Machine::ended() const {
+    return live() == 0;
+}
+
+size_t Machine::live() const {
+    return static_cast<size_t>(
+        std::count_if(actors_.begin(), actors_.end(), [](const Actor &a) { return !a.stack.empty(); }));
+}
+
+void Machine::go(Cluster &cluster, std::mt19937 &random) {
+    std::vector<Machine *> blocks;
+    for (const auto &m : cluster.blocks) {
+        blocks.push_back(m.get());
+    }
+    while (!std::all_of(blocks.begin(), blocks.end(), [](const Machine *m) { return m->ended(); })) {
+        bool moved = false;
+        if (blocks.size() > 1) {
+            std::shuffle(blocks.begin(), blocks.end(), random);
         }
-        if (run_some()) {
+        for (Machine *m : blocks) {
+            moved |= m->run_some();
+        }
+        if (moved) {
             continue;
         }
-        if (loading_.empty()) {
-            throw Fault{deadlock()};
+        auto busy =
+            std::find_if(blocks.begin(), blocks.end(), [](const Machine *m) { return !m->loading_.empty(); });
+        if (busy == blocks.end()) {
+            std::string text = "deadlock:";
+            for (const auto &m : cluster.blocks) {
+                text += m->deadlock();
+            }
+            text.pop_back();
+            throw Fault{text};
         }
-        complete_one();
+        (*busy)->complete_one();
     }
-    while (!loading_.empty()) {
-        complete_one();
+    for (Machine *m : blocks) {
+        while (!m->loading_.empty()) {
+            m->complete_one();
+        }
+        m->check_end();
     }
-    check_end();
+}
+
+Machine &Machine::block(const Actor &a, int rank) const {
+    if (rank < 0 || rank >= static_cast<int>(cluster_.blocks.size())) {
+        fault(a, fmt::format("names block {} of a cluster of {}", rank, cluster_.blocks.size()));
+    }
+    Machine &m = *cluster_.blocks[static_cast<size_t>(rank)];
+    if (m.ended()) {
+        fault(a, fmt::format("block {} of the cluster has ended, and is still written to or told", rank));
+    }
+    return m;
+}
+
+std::vector<int> Machine::ranks(const Actor &a, const Expr &blocks) const {
+    const int own = block_ % static_cast<int>(cluster_.blocks.size());
+    if (!blocks.defined()) {
+        return {own};
+    }
+    const int64_t bits = run_.integer(blocks, a.scope);
+    std::vector<int> all;
+    for (int i = 0; i < 16; i++) {
+        if (bits >> i & 1) {
+            all.push_back(i);
+        }
+    }
+    return all;
 }
 
 bool Machine::run_some() {
@@ -165,13 +225,12 @@ void Machine::drift(Actor &a) {
 }
 
 std::string Machine::deadlock() const {
-    std::string text = "deadlock:";
+    std::string text;
     for (const Actor &a : actors_) {
         if (!a.stack.empty()) {
             text += fmt::format(" {} at `{}`;", a.name, a.waits_for ? print(k_, *a.waits_for) : "?");
         }
     }
-    text.pop_back();
     return text;
 }
 
@@ -183,7 +242,8 @@ bool Machine::next_tile(Actor &a, Actor::Frame &f) {
     for (const auto &[name, value] : run_.grid_variables(f.at)) {
         a.scope[name] = value;
     }
-    const int64_t stride = k_.plan.persistent ? mode_.blocks : grid_;
+    const int64_t stride =
+        k_.plan.persistent ? std::max(1, mode_.blocks) * static_cast<int64_t>(k_.cluster_blocks()) : grid_;
     a.scope["turn"] = f.at / std::max<int64_t>(1, stride);
     f.at += stride;
     return true;
@@ -208,6 +268,7 @@ bool Machine::step(Actor &a) {
         a.stack.pop_back();
         return true;
     }
+    run_.writer = int64_t(block_) * 16 + a.number;
     const Stmt &s = (*f.body)[f.pc];
     const size_t depth = a.stack.size(), pc = f.pc;
     if (!std::visit([&](const auto &o) { return run(a, o, s); }, s.op)) {
@@ -241,6 +302,41 @@ bool Machine::run(Actor &a, const If &o, const Stmt &) {
     const Body &taken = run_.integer(o.condition, a.scope) ? o.body : o.otherwise;
     if (!taken.empty()) {
         a.stack.push_back({&taken});
+    }
+    return true;
+}
+
+bool Machine::run(Actor &a, const Publish &, const Stmt &) {
+    run_.publish(run_.writer);
+    a.published++;
+    return true;
+}
+
+/// One thread arrives for all warpgroups that hold parts of the tile.
+bool Machine::run(Actor &a, const Last &o, const Stmt &) {
+    const int64_t number = a.arrivals++;
+    bool is_last;
+    if (k_.warpgroups() == 1) {
+        if (a.published <= number) {
+            fault(a, "says that its share is stored, and has not published it");
+        }
+        is_last = run_.arrive(o.at, run_.integer(o.parts, a.scope), a.scope);
+    } else {
+        if (!last_.count(number)) {
+            for (const Actor &other : actors_) {
+                if (other.number < k_.plan.consumers && other.published <= number) {
+                    fault(a,
+                          fmt::format("says that the block's share is stored, and {} has not published its "
+                                      "own: a barrier is missing",
+                                      other.name));
+                }
+            }
+            last_[number] = run_.arrive(o.at, run_.integer(o.parts, a.scope), a.scope);
+        }
+        is_last = last_.at(number);
+    }
+    if (is_last && !o.body.empty()) {
+        a.stack.push_back({&o.body});
     }
     return true;
 }
@@ -289,29 +385,60 @@ bool Machine::run(Actor &a, const Barrier &o, const Stmt &) {
         a.barrier_waited = n.generation;
         return false;
     }
+    passed(n.who);
+    n.generation++;
+    n.arrived = 0;
+    n.who = 0;
+    return true;
+}
+
+void Machine::passed(uint32_t who) {
     // What its members wrote is now seen by all of them, by copies only if it was fenced before; what their stores
     // have read is free.
     for (size_t i = shared_.low; i < shared_.high; i++) {
-        if (shared_.state[i] == SharedMemory::State::Fenced && n.who >> shared_.writer[i] & 1) {
+        if (shared_.state[i] == SharedMemory::State::Fenced && who >> shared_.writer[i] & 1) {
             shared_.state[i] = SharedMemory::State::Visible;
             shared_.seen[i] = 0;
         }
         if (shared_.state[i] >= SharedMemory::State::Written &&
-            (shared_.seen[i] | 1u << shared_.writer[i]) & n.who) {
-            shared_.seen[i] |= n.who;
+            (shared_.seen[i] | 1u << shared_.writer[i]) & who) {
+            shared_.seen[i] |= who;
         }
-        if (shared_.reads[i] == 2 && n.who >> shared_.reader[i] & 1) {
+        if (shared_.reads[i] == 2 && who >> shared_.reader[i] & 1) {
             shared_.reads[i] = 0;
         }
     }
     for (Actor &other : actors_) {
-        if (n.who >> other.number & 1) {
+        if (who >> other.number & 1) {
             other.read_since.clear();
         }
     }
-    n.generation++;
-    n.arrived = 0;
-    n.who = 0;
+}
+
+bool Machine::run(Actor &a, const ClusterBarrier &, const Stmt &) {
+    if (a.single) {
+        fault(a, "one thread alone at a barrier of the cluster");
+    }
+    if (a.cluster_waited < 0) {
+        a.cluster_waited = cluster_.generation;
+        cluster_.arrived++;
+    } else if (a.cluster_waited != cluster_.generation) {
+        a.cluster_waited = -1;
+        return true;
+    }
+    size_t live = 0; // threads that have ended are not waited for
+    for (const auto &m : cluster_.blocks) {
+        live += m->live();
+    }
+    if (static_cast<size_t>(cluster_.arrived) < live) {
+        return false;
+    }
+    for (const auto &m : cluster_.blocks) {
+        m->passed(~0u);
+    }
+    cluster_.generation++;
+    cluster_.arrived = 0;
+    a.cluster_waited = -1;
     return true;
 }
 
@@ -358,9 +485,20 @@ void Machine::check_end() const {
 
 void run_final(Run &run, const Mode &mode) {
     std::mt19937 random(mode.seed);
-    const int64_t blocks = run.k.plan.persistent ? std::max(1, mode.blocks) : run.grid_size();
-    for (int64_t b = 0; b < blocks; b++) {
-        Machine(run, mode, static_cast<int>(b), random).go();
+    const int in_cluster = run.k.cluster_blocks();
+    const int64_t clusters = run.k.plan.persistent ? std::max(1, mode.blocks) : run.grid_size() / in_cluster;
+    std::vector<int64_t> order(static_cast<size_t>(clusters));
+    std::iota(order.begin(), order.end(), 0);
+    if (mode.seed != 1 && !run.k.plan.splits.empty()) {
+        std::shuffle(order.begin(), order.end(), random); // any block may come last
+    }
+    for (int64_t c : order) {
+        Cluster cluster;
+        for (int rank = 0; rank < in_cluster; rank++) {
+            cluster.blocks.push_back(std::make_unique<Machine>(
+                run, mode, static_cast<int>(c) * in_cluster + rank, random, cluster));
+        }
+        Machine::go(cluster, random);
     }
 }
 

@@ -1,6 +1,6 @@
 /** \file
  * One block of the final IR: warpgroups with a stack each, shared memory that knows who wrote what, rings, products and
- * stores in flight.
+ * stores in flight. The blocks of a cluster run together.
  */
 #pragma once
 
@@ -101,15 +101,35 @@ struct Actor {
     std::deque<std::vector<Copying>> store_groups;
     int64_t clock = 0, fenced = -1;
     int64_t barrier_waited = -1;      ///< the generation of the named barrier that it waits for
+    int64_t cluster_waited = -1;      ///< and of the cluster's
     int64_t meetings = 0;             ///< reductions over several warpgroups so far
     std::set<std::string> read_since; ///< shared tiles that all threads fill, read since its last barrier
     const Stmt *waits_for = nullptr;
+    int64_t published = 0; ///< `publish` so far
+    int64_t arrivals = 0;  ///< at counters of parts so far
+};
+
+class Machine;
+
+/// Warpgroups that reduce together.
+struct Meeting {
+    int arrived = 0;
+    std::map<int64_t, std::map<int64_t, double>> values; ///< left coordinate -> coordinate of the axis -> value
+};
+
+/// Blocks that run together, by their numbers in the cluster.
+struct Cluster {
+    std::vector<std::unique_ptr<Machine>> blocks;
+    int64_t generation = 0; ///< of its barrier
+    int arrived = 0;
+    /// Reductions over parts of an axis: by statement and how many the warpgroups had before.
+    std::map<std::pair<const Stmt *, int64_t>, Meeting> meetings;
 };
 
 class Machine {
 public:
-    Machine(Run &run, const Mode &mode, int block, std::mt19937 &random);
-    void go();
+    Machine(Run &run, const Mode &mode, int block, std::mt19937 &random, Cluster &cluster);
+    static void go(Cluster &cluster, std::mt19937 &random);
 
 private:
     struct Loading {
@@ -117,17 +137,13 @@ private:
         std::vector<int64_t> base;
         std::string ring;
         int64_t slot;
-        int actor;
+        int from, to; ///< rows of the box
+        bool last;    ///< rows above `to` are of no other part: they hold anything
     };
     struct Named {
         int arrived = 0, threads = 0;
         uint32_t who = 0;
         int64_t generation = 0;
-    };
-    struct Meeting {
-        int arrived = 0;
-        std::map<int64_t, std::map<int64_t, double>>
-            values; ///< left coordinate -> coordinate of the axis -> value
     };
 
     Run &run_;
@@ -135,12 +151,15 @@ private:
     Mode mode_;
     int block_;
     std::mt19937 &random_;
+    Cluster &cluster_;
     SharedMemory shared_;
     std::deque<Actor> actors_;
     std::map<std::string, std::vector<Barriers>> full_, empty_;
+    std::map<std::string, std::vector<int64_t>> given_back_; ///< by this block's readers, a slot
     std::vector<Loading> loading_;
     std::map<int64_t, Named> named_;
     std::map<std::pair<const Stmt *, int64_t>, Meeting> meetings_;
+    std::map<int64_t, bool> last_; ///< by number of the arrival: whether this block came last
     std::map<std::string, int> staged_bytes_;
     int64_t grid_ = 0;
     std::set<std::string> produced_;
@@ -151,6 +170,11 @@ private:
     [[noreturn]] void fault(const Actor &a, const std::string &text) const;
     void start(const Role &role, const Body &body);
     bool step(Actor &a); ///< false: it waits
+    bool ended() const;
+    size_t live() const;
+    /// Another block of the cluster, or this one; a fault where it is none, or has ended.
+    Machine &block(const Actor &a, int rank) const;
+    std::vector<int> ranks(const Actor &a, const Expr &blocks) const;
     bool next_tile(Actor &a, Actor::Frame &f);
     bool run_some();
     void complete_one();
@@ -164,11 +188,14 @@ private:
     bool run(Actor &a, const For &o, const Stmt &s);
     bool run(Actor &a, const If &o, const Stmt &s);
     bool run(Actor &a, const TileLoop &o, const Stmt &s);
+    bool run(Actor &a, const Last &o, const Stmt &s);
+    bool run(Actor &a, const Publish &o, const Stmt &s);
     bool run(Actor &a, const Wait &o, const Stmt &s);
     bool run(Actor &a, const Expect &o, const Stmt &s);
     bool run(Actor &a, const Release &o, const Stmt &s);
     bool run(Actor &a, const Advance &o, const Stmt &s);
     bool run(Actor &a, const Skip &o, const Stmt &s);
+    bool run(Actor &a, const Drain &o, const Stmt &s);
     bool run(Actor &a, const Load &o, const Stmt &s);
     bool run(Actor &a, const Copy &o, const Stmt &s);
     bool run(Actor &a, const Mma &o, const Stmt &s);
@@ -181,6 +208,7 @@ private:
     bool run(Actor &a, const Move &o, const Stmt &s);
     bool run(Actor &a, const LaneReduce &o, const Stmt &s);
     bool run(Actor &a, const Barrier &o, const Stmt &s);
+    bool run(Actor &a, const ClusterBarrier &o, const Stmt &s);
     bool run(Actor &a, const ProxyFence &o, const Stmt &s);
     bool run(Actor &a, const StageStore &o, const Stmt &s);
     bool run(Actor &a, const TmaStore &o, const Stmt &s);
@@ -192,15 +220,20 @@ private:
     // Rings
     const Ring &ring(const std::string &name) const;
     void arrive(Barriers &b, int count, int64_t bytes, const std::string &what);
+    void begin(const Actor &a, const Load &o, Loading l); ///< in this block; `a` may be of another
     void complete(const Loading &l);
+    /// Bytes of shared memory that rows of a box in that slot take, as ranges.
+    std::vector<std::pair<size_t, size_t>> bytes_of_rows(const Tile &t, int64_t slot, int from, int to) const;
+    void passed(uint32_t who); ///< a barrier, by these warpgroups
     /// Whether copies of a producer fill the ring; otherwise all threads copy, between barriers.
     bool has_producer(const std::string &ring) const { return produced_.count(ring) > 0; }
     int64_t slot_address(const Tile &t, int64_t use) const;
     /// The slot that the warpgroup reads the tile in; a fault unless it waited for it and still holds it.
     int64_t held_use(const Actor &a, const Tile &t) const;
-    /// Index in a view and byte in shared memory of every element of a box.
+    /// Index in a view and byte in shared memory of every element of a box; only of rows `from` to `to` - 1 where said.
     void each_of_box(const Region &r, const std::vector<int64_t> &base, const SharedLayout &l,
-                     const std::function<void(const std::vector<int64_t> &, int)> &f) const;
+                     const std::function<void(const std::vector<int64_t> &, int)> &f, int from = 0,
+                     int to = -1) const;
 
     // Registers
     int layout_id(const RegisterLayout &l);
@@ -208,7 +241,7 @@ private:
     /// Values of a tile at the elements of another layout.
     ColumnPtr aligned(Actor &a, const std::string &tile, const Threads &to);
     ColumnPtr shared_values(Actor &a, const Tile &t, const Threads &at);
-    ColumnPtr evaluate(Actor &a, const Expr &e, const Threads &at);
+    ColumnPtr evaluate(Actor &a, const Expr &e, const Threads &at, const Mask &mask = nullptr);
     ColumnPtr read(Actor &a, const std::string &tile);
     void write(Actor &a, const std::string &tile, ColumnPtr values);
     /// An ordinary access to registers: none of them may be in flight.

@@ -6,8 +6,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace kiln::tile {
+
+namespace {
+
+/// The tensor cores look at 19 of the 32 bits.
+float cut_to_tf32(double x) {
+    const float f = static_cast<float>(x);
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof(bits));
+    bits &= ~0x1fffu;
+    float cut;
+    memcpy(&cut, &bits, sizeof(cut));
+    return cut;
+}
+
+} // namespace
 
 bool Machine::run(Actor &a, const MmaFence &, const Stmt &) {
     a.fenced = ++a.clock;
@@ -36,8 +52,7 @@ void Machine::retire(Actor &a, size_t left) {
 
 /// Products that are done when their threads go on.
 bool Machine::by_threads(const Stmt &s) const {
-    auto plan = k_.plan.products.find(s.func);
-    return plan != k_.plan.products.end() && plan->second.kind != MmaKind::Wgmma;
+    return !k_.is_asynchronous(s);
 }
 
 bool Machine::run(Actor &a, const Mma &o, const Stmt &s) {
@@ -164,8 +179,9 @@ void Machine::multiply(Actor &a, Actor::Product &p) {
                                              "`proxy_fence` behind it",
                                              name));
                     }
+                    const double x = load_element(t.type, shared_.bytes.data() + at);
                     v[i * static_cast<size_t>(depth) + static_cast<size_t>(r)] =
-                        static_cast<float>(load_element(t.type, shared_.bytes.data() + at));
+                        asynchronous && t.type == Halide::Float(32) ? cut_to_tf32(x) : static_cast<float>(x);
                 }
             }
             return v;

@@ -232,9 +232,9 @@ ColumnPtr Machine::shared_values(Actor &a, const Tile &t, const Threads &at) {
     return out;
 }
 
-ColumnPtr Machine::evaluate(Actor &a, const Expr &e, const Threads &at) {
+ColumnPtr Machine::evaluate(Actor &a, const Expr &e, const Threads &at, const Mask &mask) {
     Elements places(*this, a, at);
-    return Evaluator(places)(e);
+    return Evaluator(places)(e, mask);
 }
 
 bool Machine::run(Actor &a, const Map &o, const Stmt &) {
@@ -295,20 +295,32 @@ bool Machine::run(Actor &a, const Reduce &o, const Stmt &s) {
     const int64_t limit = o.limit.defined() ? run_.integer(o.limit, a.scope) : k_.axes.at(o.axis);
     const std::vector<int64_t> left = keys(from, t.axes), wanted = keys(to, t.axes);
     // A warpgroup that has to wait for the others has put its values down already.
-    const bool together = !t.partial && meets(over, o.axis) && k_.warpgroups() > 1;
+    const int blocks = o.blocks > 1 ? static_cast<int>(cluster_.blocks.size()) : 1;
+    if (o.blocks != blocks) {
+        fault(a, fmt::format("a reduction over {} blocks in a cluster of {}", o.blocks, cluster_.blocks.size()));
+    }
+    const int groups = (meets(over, o.axis) ? k_.warpgroups() : 1) * blocks;
+    const bool together = !t.partial && groups > 1;
+    if (t.partial && blocks > 1) {
+        fault(a, "a sum over the blocks of a cluster is left spread over threads");
+    }
     const int64_t round = together ? a.meetings : -1 - a.number;
-    Meeting &m = meetings_[{&s, round}];
+    // Where each warpgroup has rows of its own, it meets its like in the other blocks.
+    const int64_t key_of_group = blocks > 1 && !meets(over, o.axis) ? round * 64 + a.wg : round;
+    auto &all = blocks > 1 ? cluster_.meetings : meetings_;
+    Meeting &m = all[{&s, blocks > 1 ? key_of_group : round}];
+    const int64_t start = blocks > 1 ? a.scope.at("cluster.rank") * k_.axes.at(o.axis) : 0;
     if (!together || !(a.barrier_waited == -2)) {
         const ColumnPtr v = evaluate(a, o.value, from);
         for (size_t e = 0; e < from.size(); e++) {
             if ((*along)[e] < limit) {
                 const int64_t key = t.partial ? left[e] << 7 | static_cast<int64_t>(e % 128) : left[e];
-                m.values[key].emplace((*along)[e], v->number(v->size() == 1 ? 0 : e));
+                m.values[key].emplace(start + (*along)[e], v->number(v->size() == 1 ? 0 : e));
             }
         }
         m.arrived++;
     }
-    if (together && m.arrived < k_.warpgroups()) {
+    if (together && m.arrived < groups) {
         a.barrier_waited = -2;
         return false;
     }

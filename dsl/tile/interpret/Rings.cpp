@@ -58,7 +58,7 @@ bool Machine::run(Actor &a, const Expect &o, const Stmt &) {
     const Ring &r = ring(o.ring);
     const size_t slot = static_cast<size_t>(a.rings[o.ring].taken % r.depth);
     Barriers &b = full_.at(o.ring)[slot];
-    b.bytes += o.bytes;
+    b.bytes += run_.integer(o.bytes, a.scope);
     arrive(b, 1, 0, fmt::format("full barrier of `{}`", o.ring));
     return true;
 }
@@ -97,8 +97,24 @@ bool Machine::run(Actor &a, const Release &o, const Stmt &) {
         fault(a, "one thread gives back a slot that the others may still read: `sync` is missing");
     }
     p.held.pop_front();
-    arrive(empty_.at(o.ring)[static_cast<size_t>(use % r.depth)], 1, 0,
-           fmt::format("empty barrier of `{}`", o.ring));
+    const size_t slot = static_cast<size_t>(use % r.depth);
+    given_back_.at(o.ring)[slot]++;
+    for (int rank : ranks(a, o.blocks)) {
+        block(a, rank).arrive(block(a, rank).empty_.at(o.ring)[slot], 1, 0,
+                              fmt::format("empty barrier of `{}`", o.ring));
+    }
+    return true;
+}
+
+bool Machine::run(Actor &a, const Drain &o, const Stmt &) {
+    const Ring &r = ring(o.ring);
+    const int64_t taken = a.rings[o.ring].taken;
+    for (int64_t slot = 0; slot < r.depth; slot++) {
+        const int64_t fills = (taken - slot + r.depth - 1) / r.depth;
+        if (empty_.at(o.ring)[static_cast<size_t>(slot)].completed < fills) {
+            return false;
+        }
+    }
     return true;
 }
 
@@ -121,7 +137,8 @@ int64_t Machine::held_use(const Actor &a, const Tile &t) const {
 }
 
 void Machine::each_of_box(const Region &r, const std::vector<int64_t> &base, const SharedLayout &l,
-                          const std::function<void(const std::vector<int64_t> &, int)> &f) const {
+                          const std::function<void(const std::vector<int64_t> &, int)> &f, int from,
+                          int to) const {
     int inner = -1, outer = -1;
     for (size_t d = 0; d < r.dims.size(); d++) {
         if (r.dims[d].axis.empty()) {
@@ -135,7 +152,7 @@ void Machine::each_of_box(const Region &r, const std::vector<int64_t> &base, con
         which = static_cast<int>(d);
     }
     std::vector<int64_t> index = base;
-    for (int o = 0; o < l.outer_extent; o++) {
+    for (int o = from; o < (to < 0 ? l.outer_extent : to); o++) {
         if (outer >= 0) {
             index[static_cast<size_t>(outer)] = base[static_cast<size_t>(outer)] + o;
         }
@@ -148,6 +165,18 @@ void Machine::each_of_box(const Region &r, const std::vector<int64_t> &base, con
     }
 }
 
+std::vector<std::pair<size_t, size_t>> Machine::bytes_of_rows(const Tile &t, int64_t slot, int from,
+                                                              int to) const {
+    const SharedLayout &l = t.shared;
+    std::vector<std::pair<size_t, size_t>> all;
+    const int64_t start = slot_address(t, slot);
+    for (int column = 0; column < l.inner_extent; column += l.slab) {
+        const int64_t slab = start + column / l.slab * l.outer_extent * l.pitch;
+        all.push_back({static_cast<size_t>(slab + from * l.pitch), static_cast<size_t>(slab + to * l.pitch)});
+    }
+    return all;
+}
+
 bool Machine::run(Actor &a, const Load &o, const Stmt &s) {
     const Tile &t = k_.tile(o.dst);
     const Ring &r = ring(t.ring);
@@ -155,27 +184,49 @@ bool Machine::run(Actor &a, const Load &o, const Stmt &s) {
     if (empty_.at(t.ring)[static_cast<size_t>(use % r.depth)].completed < pass) {
         fault(a, fmt::format("refills a slot of `{}` before all readers gave it back", t.ring));
     }
-    const int64_t from = slot_address(t, use), to = from + t.shared.bytes();
-    if (to > static_cast<int64_t>(shared_.bytes.size())) {
-        fault(a, fmt::format("writes bytes {} to {} of shared memory, which has {}", from, to,
-                             shared_.bytes.size()));
+    int from = 0, to = t.shared.outer_extent;
+    if (o.rows.defined()) {
+        to = static_cast<int>(std::clamp<int64_t>(run_.integer(o.rows, a.scope), 0, to));
     }
-    for (int64_t i = from; i < to; i++) {
-        if (shared_.state[static_cast<size_t>(i)] == SharedMemory::State::Arriving) {
-            fault(a, fmt::format("two copies write byte {} of shared memory at once", i));
-        }
-        if (shared_.reads[static_cast<size_t>(i)] != 0) {
-            fault(a, fmt::format("writes byte {} of shared memory, which a store still reads", i));
-        }
-        shared_.state[static_cast<size_t>(i)] = SharedMemory::State::Arriving;
+    if (o.blocks.defined()) {
+        const int rows = t.shared.outer_extent / o.parts;
+        from = rows * static_cast<int>(run_.integer(o.part, a.scope));
+        to = from + rows;
     }
-    Loading l{&s, run_.bases(o.from, a.scope), t.ring, use, a.number};
+    for (int rank : ranks(a, o.blocks)) {
+        block(a, rank).begin(a, o,
+                             {&s, run_.bases(o.from, a.scope), t.ring, use, from, to, !o.blocks.defined()});
+    }
+    return true;
+}
+
+void Machine::begin(const Actor &a, const Load &o, Loading l) {
+    const Tile &t = k_.tile(o.dst);
+    const Ring &r = ring(t.ring);
+    if (given_back_.at(t.ring)[static_cast<size_t>(l.slot % r.depth)] < l.slot / r.depth * r.consumers) {
+        fault(a, fmt::format("refills a slot of `{}` before all readers gave it back", t.ring));
+    }
+    const auto ranges = bytes_of_rows(t, l.slot, l.from, l.to);
+    for (const auto &[from, to] : ranges) {
+        if (to > shared_.bytes.size()) {
+            fault(a, fmt::format("writes bytes {} to {} of shared memory, which has {}", from, to,
+                                 shared_.bytes.size()));
+        }
+        for (size_t i = from; i < to; i++) {
+            if (shared_.state[i] == SharedMemory::State::Arriving) {
+                fault(a, fmt::format("two copies write byte {} of shared memory at once", i));
+            }
+            if (shared_.reads[i] != 0) {
+                fault(a, fmt::format("writes byte {} of shared memory, which a store still reads", i));
+            }
+            shared_.state[i] = SharedMemory::State::Arriving;
+        }
+    }
     if (mode_.loads == When::Early) {
         complete(l);
     } else {
         loading_.push_back(std::move(l));
     }
-    return true;
 }
 
 bool Machine::run(Actor &a, const Copy &o, const Stmt &) {
@@ -239,17 +290,33 @@ void Machine::complete(const Loading &l) {
     const Array &a = run_.array(o.from.view);
     const int64_t from = slot_address(t, l.slot);
     const int bytes = a.type.bytes();
-    each_of_box(o.from, l.base, t.shared, [&](const std::vector<int64_t> &index, int at) {
-        uint8_t *to = shared_.bytes.data() + from + at;
-        if (a.contains(index)) {
-            std::copy_n(a.bytes.data() + a.offset(index) * bytes, bytes, to);
-            run_.out.counters.loaded += bytes;
-        } else {
-            std::fill_n(to, bytes, uint8_t(0));
+    each_of_box(
+        o.from, l.base, t.shared,
+        [&](const std::vector<int64_t> &index, int at) {
+            uint8_t *to = shared_.bytes.data() + from + at;
+            if (a.contains(index)) {
+                std::copy_n(a.bytes.data() + a.offset(index) * bytes, bytes, to);
+                run_.out.counters.loaded += bytes;
+            } else {
+                std::fill_n(to, bytes, uint8_t(0));
+            }
+        },
+        l.from, l.to);
+    int64_t arrived = 0;
+    for (const auto &[first, last] : bytes_of_rows(t, l.slot, l.from, l.to)) {
+        std::fill(shared_.state.begin() + static_cast<std::ptrdiff_t>(first),
+                  shared_.state.begin() + static_cast<std::ptrdiff_t>(last), SharedMemory::State::Arrived);
+        arrived += static_cast<int64_t>(last - first);
+    }
+    if (l.last) { // what is above may be anything: as floats no numbers
+        for (const auto &[first, last] : bytes_of_rows(t, l.slot, l.to, t.shared.outer_extent)) {
+            for (size_t i = first; i < last; i++) {
+                shared_.bytes[i] = 0xff;
+                shared_.state[i] = SharedMemory::State::Arrived;
+            }
         }
-    });
-    std::fill_n(shared_.state.begin() + from, t.shared.bytes(), SharedMemory::State::Arrived);
-    arrive(full_.at(l.ring)[static_cast<size_t>(l.slot % ring(l.ring).depth)], 0, -t.shared.bytes(),
+    }
+    arrive(full_.at(l.ring)[static_cast<size_t>(l.slot % ring(l.ring).depth)], 0, -arrived,
            fmt::format("full barrier of `{}`", l.ring));
 }
 

@@ -11,6 +11,17 @@ namespace kiln::tile {
 
 Run::Run(const Kernel &kernel, Memory &m, Outcome &o) : k(kernel), memory(m), out(o) {
     for (const View &v : k.views) {
+        if (!v.is_buffer()) {
+            std::vector<int64_t> extents;
+            for (const Expr &e : v.extents) {
+                extents.push_back(integer(e, {}));
+            }
+            memory[v.name] = Array(v.type, extents);
+            if (v.memory == View::Memory::Workspace) {
+                shares_[v.name].resize(memory[v.name].bytes.size() / static_cast<size_t>(v.type.bytes()));
+            }
+            continue;
+        }
         const Array &a = array(v.name);
         if (a.type != v.type || static_cast<int>(a.extents.size()) != v.rank) {
             refuse("K1167", fmt::format("view `{}` is {} of rank {}, its array {} of rank {}", v.name,
@@ -56,18 +67,22 @@ int64_t Run::integer(const Expr &e, const Variables &scope) const {
 int64_t Run::grid_size() const {
     int64_t n = 1;
     for (const GridLoop &g : k.grid) {
-        n *= std::max<int64_t>(0, integer(g.extent, {}));
+        n *= (std::max<int64_t>(0, integer(g.extent, {})) + g.cluster - 1) / g.cluster * g.cluster;
     }
     return n;
 }
 
 Variables Run::grid_variables(int64_t n) const {
     Variables v;
+    const int64_t blocks = k.cluster_blocks();
+    int64_t rank = n % blocks, rest = n / blocks;
     for (const GridLoop &g : k.grid) {
-        const int64_t extent = integer(g.extent, {});
-        v[g.name] = n % extent;
-        n /= extent;
+        const int64_t clusters = (integer(g.extent, {}) + g.cluster - 1) / g.cluster;
+        v[g.name] = rest % clusters * g.cluster + rank % g.cluster;
+        rest /= clusters;
+        rank /= g.cluster;
     }
+    v["cluster.rank"] = n % blocks;
     return v;
 }
 
@@ -88,6 +103,14 @@ std::string at_text(const std::vector<int64_t> &index) {
 }
 
 void Run::mark(const std::string &view, const Array &a, int64_t at, const std::vector<int64_t> &index) {
+    if (auto share = shares_.find(view); share != shares_.end()) {
+        if (share->second[static_cast<size_t>(at)] != 0) {
+            throw Fault{fmt::format("workspace `{}` is written twice at {}", view, at_text(index))};
+        }
+        share->second[static_cast<size_t>(at)] = writer + 1;
+        hidden_[writer].push_back({view, at});
+        return;
+    }
     auto w = written_.find(view);
     if (w == written_.end()) {
         throw Fault{fmt::format("input `{}` is written at {}", view, at_text(index))};
@@ -116,7 +139,37 @@ bool Run::write(const std::string &view, const std::vector<int64_t> &index, doub
     return write(view, index, Column::of(value), 0);
 }
 
+void Run::publish(int64_t who) {
+    for (const auto &[view, at] : hidden_[who]) {
+        shares_.at(view)[static_cast<size_t>(at)] = -1;
+    }
+    hidden_[who].clear();
+}
+
+bool Run::arrive(const Region &at, int64_t parts, const Variables &scope) {
+    Array &counters = array(at.view);
+    const std::vector<int64_t> index = bases(at, scope);
+    if (!counters.contains(index)) {
+        throw Fault{fmt::format("no counter {} in `{}`", at_text(index), at.view)};
+    }
+    const int64_t offset = counters.offset(index);
+    const int64_t before = static_cast<int64_t>(counters.get(offset));
+    counters.set(offset, before + 1 == parts ? 0 : static_cast<double>(before + 1));
+    return before + 1 == parts;
+}
+
 void Run::check_written() const {
+    for (const View &v : k.views) {
+        if (v.memory == View::Memory::Counters) {
+            const Array &a = array(v.name);
+            a.each([&](int64_t at) {
+                if (a.get(at) != 0) {
+                    throw Fault{fmt::format("at the end counter {} of `{}` stands at {}: not all parts came",
+                                            at, v.name, a.get(at))};
+                }
+            });
+        }
+    }
     for (const auto &[view, written] : written_) {
         const Array &a = array(view);
         std::vector<int64_t> index(a.extents.size());
@@ -142,6 +195,7 @@ ColumnPtr OnePlace::view(const std::string &name, const std::vector<ColumnPtr> &
 ColumnPtr Run::read_view(const std::string &view, const std::vector<ColumnPtr> &at, const Mask &mask,
                          bool by_warps) const {
     const Array &a = array(view);
+    const auto share = shares_.find(view);
     if (at.size() != a.extents.size()) {
         throw Fault{fmt::format("`{}` is read with {} indices, it has {} dimensions", view, at.size(),
                                 a.extents.size())};
@@ -158,6 +212,15 @@ ColumnPtr Run::read_view(const std::string &view, const std::vector<ColumnPtr> &
         if (!mask || (*mask)[i]) {
             for (size_t d = 0; d < at.size(); d++) {
                 index[d] = at[d]->integer(i);
+            }
+            if (share != shares_.end()) {
+                const int64_t state =
+                    a.contains(index) ? share->second[static_cast<size_t>(a.offset(index))] : 0;
+                if (state != -1 && state != writer + 1) {
+                    throw Fault{fmt::format("workspace `{}` is read at {}, {}", view, at_text(index),
+                                            state == 0 ? "where no block has written"
+                                                       : "which its writer has not published")};
+                }
             }
             if (a.contains(index)) {
                 const int64_t offset = a.offset(index) * a.type.bytes();

@@ -72,13 +72,21 @@ void Machine::store_global(Actor &a, const Region &to, const std::string &src, i
 bool Machine::run(Actor &a, const StageStore &o, const Stmt &) {
     const Tile &t = k_.tile(o.src);
     const Threads &at = threads(t.registers, a.wg);
-    const ColumnPtr v = read(a, o.src);
     const int64_t buffer = run_.integer(o.buffer, a.scope);
     const std::vector<int> *inner = at.coordinates(o.layout.inner), *outer = at.coordinates(o.layout.outer);
     if (!inner || !outer) {
         fault(a, fmt::format("`{}` lacks an axis of its box ({})", o.src, o.layout.str()));
     }
-    const int first_row = *std::min_element(outer->begin(), outer->end()) + 64 * o.row_block;
+    const bool across = o.layout.inner == k_.row_axis; // rows are contiguous in the view
+    const std::vector<int> &rows = across ? *inner : *outer;
+    const int first_row = *std::min_element(rows.begin(), rows.end()) + 64 * o.row_block;
+    const int first_inner = across ? first_row : o.column, first_outer = across ? o.column : first_row;
+    auto box = std::make_shared<std::vector<uint8_t>>(at.size());
+    for (size_t e = 0; e < at.size(); e++) {
+        const int i = (*inner)[e] - first_inner, r = (*outer)[e] - first_outer;
+        (*box)[e] = i >= 0 && i < o.layout.inner_extent && r >= 0 && r < o.layout.outer_extent;
+    }
+    const ColumnPtr v = o.value.defined() ? evaluate(a, o.value, at, box) : read(a, o.src);
     // Neighbours in a thread's first digit leave together, with those of the lanes beside it: eight rows of 16 bytes, as
     // stmatrix writes them.
     const std::vector<LayoutPart> &digits = t.registers.registers;
@@ -86,8 +94,8 @@ bool Machine::run(Actor &a, const StageStore &o, const Stmt &) {
         digits.empty() || digits[0].axis != o.layout.inner ? 1 : static_cast<size_t>(digits[0].extent);
     std::map<std::pair<size_t, size_t>, std::set<int64_t>> chunks; // by registers and warp
     for (size_t e = 0; e < at.size(); e++) {
-        const int i = (*inner)[e] - o.column, r = (*outer)[e] - first_row;
-        if (i < 0 || i >= o.layout.inner_extent || r < 0 || r >= o.layout.outer_extent || !at.is_first(e)) {
+        const int i = (*inner)[e] - first_inner, r = (*outer)[e] - first_outer;
+        if (!(*box)[e] || !at.is_first(e)) {
             continue;
         }
         const int64_t byte = buffer + o.layout.address(i, r);

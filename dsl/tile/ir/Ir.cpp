@@ -112,8 +112,17 @@ void exprs_of(S &s, const F &f) {
     std::visit(
         [&](auto &o) {
             using T = std::decay_t<decltype(o)>;
-            if constexpr (std::is_same_v<T, Copy> || std::is_same_v<T, Load>) {
+            if constexpr (std::is_same_v<T, Copy>) {
                 region(o.from);
+            } else if constexpr (std::is_same_v<T, Load>) {
+                region(o.from);
+                one(o.rows);
+                one(o.part);
+                one(o.blocks);
+            } else if constexpr (std::is_same_v<T, Expect>) {
+                one(o.bytes);
+            } else if constexpr (std::is_same_v<T, Release>) {
+                one(o.blocks);
             } else if constexpr (std::is_same_v<T, Store> || std::is_same_v<T, TmaStore> ||
                                  std::is_same_v<T, GlobalStore>) {
                 region(o.to);
@@ -122,6 +131,7 @@ void exprs_of(S &s, const F &f) {
                 }
             } else if constexpr (std::is_same_v<T, StageStore>) {
                 one(o.buffer);
+                one(o.value);
             } else if constexpr (std::is_same_v<T, Barrier>) {
                 one(o.id);
             } else if constexpr (std::is_same_v<T, Skip>) {
@@ -147,6 +157,9 @@ void exprs_of(S &s, const F &f) {
                 }
             } else if constexpr (std::is_same_v<T, If>) {
                 one(o.condition);
+            } else if constexpr (std::is_same_v<T, Last>) {
+                region(o.at);
+                one(o.parts);
             }
         },
         s.op);
@@ -158,7 +171,8 @@ void bodies_of(S &s, const F &f) {
     std::visit(
         [&](auto &o) {
             using T = std::decay_t<decltype(o)>;
-            if constexpr (std::is_same_v<T, For> || std::is_same_v<T, Role> || std::is_same_v<T, TileLoop>) {
+            if constexpr (std::is_same_v<T, For> || std::is_same_v<T, Role> || std::is_same_v<T, TileLoop> ||
+                          std::is_same_v<T, Last>) {
                 f(o.body);
             } else if constexpr (std::is_same_v<T, If>) {
                 f(o.body);
@@ -246,6 +260,29 @@ const std::string &Kernel::root(const std::string &tile) const {
     return t->name;
 }
 
+int Kernel::cluster_blocks() const {
+    int n = 1;
+    for (const GridLoop &g : grid) {
+        n *= g.cluster;
+    }
+    return n;
+}
+
+MmaKind Kernel::product_kind(const std::string &func) const {
+    auto p = plan.products.find(func);
+    return p == plan.products.end() ? MmaKind::Wgmma : p->second.kind;
+}
+
+bool Kernel::is_asynchronous(const Stmt &product) const {
+    return product.as<Mma>() && product_kind(product.func) == MmaKind::Wgmma;
+}
+
+bool Kernel::may_exceed_grid(const Expr &e) const {
+    const std::set<std::string> names = free_variables(e);
+    return std::any_of(grid.begin(), grid.end(),
+                       [&](const GridLoop &g) { return g.cluster > 1 && names.count(g.name) > 0; });
+}
+
 void walk(Body &body, const std::function<void(Stmt &)> &f) {
     for (Stmt &s : body) {
         f(s);
@@ -298,9 +335,10 @@ std::set<std::string> reads(const Kernel &k, const Stmt &s) {
         [&](const auto &o) {
             using T = std::decay_t<decltype(o)>;
             if constexpr (std::is_same_v<T, Store> || std::is_same_v<T, Move> ||
-                          std::is_same_v<T, LaneReduce> || std::is_same_v<T, StageStore> ||
-                          std::is_same_v<T, GlobalStore>) {
+                          std::is_same_v<T, LaneReduce> || std::is_same_v<T, GlobalStore>) {
                 add(o.src);
+            } else if constexpr (std::is_same_v<T, StageStore>) {
+                add(o.value.defined() ? "" : o.src);
             } else if constexpr (std::is_same_v<T, Mma>) {
                 add(o.start);
                 add(o.a);
@@ -325,7 +363,7 @@ bool is_early(const Kernel &k) {
     bool early = true;
     walk(k.body, [&](const Stmt &s) {
         early &= s.as<Copy>() || s.as<Store>() || s.as<Mma>() || s.as<Map>() || s.as<Reduce>() ||
-                 s.as<For>() || s.as<If>() || s.as<LaneReduce>();
+                 s.as<For>() || s.as<If>() || s.as<Last>() || s.as<LaneReduce>();
     });
     return early;
 }

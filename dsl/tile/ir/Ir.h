@@ -5,8 +5,8 @@
  *
  * Exprs are Halide's. Their Variables are: `%k` the coordinate of axis k inside its tile, a tile's name its element at
  * the same coordinates, a loop's name, `wg` the warpgroup within its role, `turn` how many block tiles this block
- * had before this one, and `x.extent.0`, `x.stride.1`, `x.min.0` of
- * a view. A view is read inside an
+ * had before this one, `cluster.rank` the number of this block in its cluster, and `x.extent.0`, `x.stride.1`,
+ * `x.min.0` of a view. A view is read inside an
  * Expr by the pure call `view:x` with one index a dimension, innermost first. Indices of views, in such calls and in
  * Regions, count from the view's minimum; what lies outside reads as 0. Dimension 0 has stride 1.
  */
@@ -36,12 +36,21 @@ using Halide::Expr;
 /// "bf16", "f16", "f32", "i8", "u32", "bool".
 std::string type_name(Halide::Type type);
 
-/// A buffer as the kernel sees it: an input, an output, or a Func computed elsewhere.
+/// A buffer as the kernel sees it: an input, an output, or a Func computed elsewhere. Or memory of the launch's own.
 struct View {
+    enum class Memory {
+        Buffer,    ///< of the call
+        Workspace, ///< between blocks of one launch; nothing is in it at first
+        Counters   ///< int32 zeros, which the kernel leaves zero
+    };
     std::string name;
     Halide::Type type;
     int rank = 0;
     bool is_output = false;
+    Memory memory = Memory::Buffer;
+    std::vector<Expr> extents =
+        {}; ///< of what is no buffer, which is dense; innermost first, over extents of buffers
+    bool is_buffer() const { return memory == Memory::Buffer; }
 };
 
 /// One dimension of a region of a view: a base that is the same for the whole block, plus an axis; or a point.
@@ -112,6 +121,7 @@ struct Reduce {
     Expr value;
     Expr limit;          ///< as for Mma
     RegisterLayout over; ///< of the values before they are reduced; by plan_layouts
+    int blocks = 1;      ///< of the cluster, whose parts of the axis are reduced together: each gets the whole
 };
 struct Carry {
     std::string name;
@@ -129,6 +139,14 @@ struct For {
 struct If {
     Expr condition;
     Body body, otherwise;
+};
+
+/// This block is one of `parts` that work on the counter at `at`, a region without axes. Where the others have come here
+/// before it, it runs the body: what they stored in workspaces is seen there.
+struct Last {
+    Region at;
+    Expr parts;
+    Body body;
 };
 
 // ---- what the passes lower to
@@ -150,11 +168,12 @@ struct Wait {
 };
 struct Expect {
     std::string ring;
-    int bytes = 0;
+    Expr bytes;
 }; ///< arrive on full, and that many bytes will come
 struct Release {
     std::string ring;
     bool sync = false;
+    Expr blocks = {}; ///< bits of the blocks of the cluster that are told; undefined: this one
 }; ///< arrive on empty of the oldest slot still held; sync: after a barrier of the warpgroup
 struct Advance {
     std::string ring;
@@ -164,11 +183,21 @@ struct Skip {
     std::string ring;
     Expr count;
 };
+/// Waits until all slots of the ring were given back: then no block of the cluster will write or signal this one's.
+struct Drain {
+    std::string ring;
+};
 /// Asynchronous copy into the ring's current slot that completes on its full barrier.
 struct Load {
     std::string dst;
     Region from;
     CopyKind kind = CopyKind::Tma;
+    /// Rows along the layout's outer axis that are copied; those above are left as they are. Undefined: all.
+    Expr rows = {};
+    /// Multicast: the rows are cut in so many parts; this block loads part number `part` into the same slot of every block
+    /// of the cluster whose bit is set in `blocks`, and completes on the barrier of each.
+    int parts = 1;
+    Expr part = {}, blocks = {};
 };
 struct MmaFence {};  ///< registers written so far are seen by the products that follow
 struct MmaCommit {}; ///< the products since the last commit become one group
@@ -192,6 +221,8 @@ struct Barrier {
     int threads = 0;
     bool arrive_only = false;
 };
+/// All threads of all blocks of the cluster meet; what they wrote to shared memory is seen by all of them.
+struct ClusterBarrier {};
 /// Ordinary writes to shared memory become visible to the asynchronous copies.
 struct ProxyFence {};
 /// The warpgroup's rows 64·row_block … + 63 of src, columns `column` … + layout.inner_extent - 1, go to the staging
@@ -201,6 +232,7 @@ struct StageStore {
     Expr buffer;
     int row_block = 0, column = 0;
     SharedLayout layout;
+    Expr value = {}; ///< where defined, src is in no registers: its elements are computed for this box
 };
 /// The staged box goes to the region by TMA, issued by one thread of the warpgroup; clipped to the view. An axis in
 /// the region stands for the extent that `layout` gives it.
@@ -209,6 +241,8 @@ struct TmaStore {
     Expr buffer;
     SharedLayout layout;
 };
+/// What the thread stored in workspaces is seen by all blocks.
+struct Publish {};
 struct StoreCommit {};
 struct StoreWait {
     int pending = 0;
@@ -221,9 +255,9 @@ struct GlobalStore {
 };
 
 struct Stmt {
-    std::variant<Copy, Store, Mma, Map, Reduce, For, If, Role, TileLoop, Wait, Expect, Release, Advance, Skip,
-                 Load, MmaFence, MmaCommit, MmaWait, Fill, Move, LaneReduce, Barrier, ProxyFence, StageStore,
-                 TmaStore, StoreCommit, StoreWait, GlobalStore>
+    std::variant<Copy, Store, Mma, Map, Reduce, For, If, Last, Publish, Role, TileLoop, Wait, Expect, Release,
+                 Advance, Skip, Drain, Load, MmaFence, MmaCommit, MmaWait, Fill, Move, LaneReduce, Barrier,
+                 ClusterBarrier, ProxyFence, StageStore, TmaStore, StoreCommit, StoreWait, GlobalStore>
         op;
     std::string func; ///< the Func that asked for it, for comments and messages
     template<typename T>
@@ -242,13 +276,16 @@ struct Ring {
     std::vector<std::string> tiles;
     int depth = 1;
     int bytes = 0;     ///< that arrive in a slot
-    int consumers = 1; ///< arrivals that empty a slot
+    int consumers = 1; ///< arrivals of each block that empty a slot
+    int blocks = 1;    ///< of the cluster, this one among them, whose arrivals empty a slot
     int barriers = 0;  ///< byte of the first barrier in shared memory: depth full ones, then depth empty ones
 };
 
 struct GridLoop {
     std::string name;
     Expr extent;
+    int cluster =
+        1; ///< neighbours along the loop that are of one cluster; those past the extent find nothing to do
 };
 
 /// A kernel at any stage of its making.
@@ -290,6 +327,14 @@ struct Kernel {
     /// Warpgroups that a register tile is dealt to: the consumers, or one where each takes whole tiles (ping-pong).
     /// Thread t of the consumers has index t modulo the layout's threads.
     int warpgroups() const { return plan.ping_pong ? 1 : plan.consumers; }
+    /// Blocks of a cluster. Block number r of it is at r % x along the first grid loop and r / x along the second.
+    int cluster_blocks() const;
+    /// How the products of that Func are multiplied.
+    MmaKind product_kind(const std::string &func) const;
+    /// Whether the statement is a product that runs on beside its threads (wgmma) until a wait.
+    bool is_asynchronous(const Stmt &product) const;
+    /// Whether the Expr depends on a grid loop along which blocks may lie past the end.
+    bool may_exceed_grid(const Expr &e) const;
 
 private:
     std::set<std::string> names_;

@@ -69,10 +69,24 @@ private:
             v.type = type();
             v.rank = numbered("rank");
             k_.views.push_back(v);
+        } else if (word == "workspace" || word == "counters") {
+            View v;
+            v.memory = word == "workspace" ? View::Memory::Workspace : View::Memory::Counters;
+            v.name = name("a view");
+            expect(":");
+            v.type = type();
+            expect_word("extents");
+            do {
+                v.extents.push_back(expr());
+            } while (accept(","));
+            v.rank = static_cast<int>(v.extents.size());
+            k_.views.push_back(v);
         } else if (word == "grid") {
             std::string loop = name("a loop");
             expect(":");
-            k_.grid.push_back({loop, expr()});
+            GridLoop g{loop, expr()};
+            g.cluster = accept_word("cluster") ? integer("a number of blocks") : 1;
+            k_.grid.push_back(g);
         } else if (word == "condition") {
             k_.conditions.push_back(expr());
         } else if (word == "remark") {
@@ -181,12 +195,18 @@ private:
             c.swizzle = numbered("swizzle");
             c.stages = numbered("stages");
             c.registers = accept_word("registers");
+            c.multicast = accept_word("multicast");
         } else if (word == "product") {
             MmaPlan &m = p.products[name("a Func")];
             expect(":");
             m.kind = one_of<MmaKind>(
                 {{"wgmma", MmaKind::Wgmma}, {"mma_sync", MmaKind::MmaSync}, {"fma", MmaKind::Fma}});
             m.stage = numbered("stage");
+            m.tf32 = accept_word("tf32");
+        } else if (word == "split_reduce") {
+            const std::string func = name("a Func");
+            expect(":");
+            p.splits[func].parts = integer("a number of parts");
         } else if (word == "rows") {
             p.rows = name("a Var");
         } else if (word == "warpgroups") {
@@ -201,8 +221,16 @@ private:
             p.ping_pong = true;
         } else if (word == "launch_ahead") {
             p.launch_ahead = true;
+        } else if (word == "direct") {
+            p.direct = true;
+        } else if (word == "slow_warp") {
+            p.slow_warp = integer("a warp");
         } else if (word == "cluster") {
             two(p.cluster_x, p.cluster_y);
+        } else if (word == "spread") {
+            p.spread = name("a Var");
+            expect(":");
+            p.spread_blocks = integer("a number of blocks");
         } else {
             fail("K1161", fmt::format("expected a line of the plan, found {}", t.words()), t.span);
         }
@@ -275,6 +303,7 @@ private:
         r.depth = numbered("depth");
         r.bytes = numbered("bytes");
         r.consumers = numbered("consumers");
+        r.blocks = accept_word("blocks") ? integer("a number of blocks") : 1;
         r.barriers = numbered("barriers");
         k_.rings.push_back(r);
     }
@@ -404,6 +433,13 @@ private:
             l.dst = dst;
             l.kind = copy_kind();
             l.from = region();
+            l.rows = accept_word("rows") ? expr() : Expr();
+            if (accept_word("part")) {
+                l.part = expr();
+                l.parts = numbered("of");
+                expect_word("to");
+                l.blocks = expr();
+            }
             s.op = l;
         } else if (accept_word("mma")) {
             Mma m;
@@ -440,6 +476,7 @@ private:
             expect_word("over");
             r.axis = name("an axis");
             r.limit = below();
+            r.blocks = accept_word("blocks") ? integer("a number of blocks") : 1;
             if (accept("@")) {
                 r.over = layout_at(registers_);
             }
@@ -502,6 +539,14 @@ private:
                 i.otherwise = body();
             }
             s.op = std::move(i);
+        } else if (accept_word("last")) {
+            Last l;
+            expect_word("of");
+            l.parts = expr();
+            expect_word("at");
+            l.at = region();
+            l.body = body_after_note(s);
+            s.op = std::move(l);
         } else if (accept_word("role")) {
             Role r;
             r.name = name("a role");
@@ -526,13 +571,17 @@ private:
         } else if (accept_word("expect")) {
             Expect e;
             e.ring = name("a ring");
-            e.bytes = numbered("bytes");
+            expect_word("bytes");
+            e.bytes = expr();
             s.op = e;
         } else if (accept_word("release")) {
             Release r;
             r.ring = name("a ring");
             r.sync = accept_word("sync");
+            r.blocks = accept_word("to") ? expr() : Expr();
             s.op = r;
+        } else if (accept_word("drain")) {
+            s.op = Drain{name("a ring")};
         } else if (accept_word("advance")) {
             s.op = Advance{name("a ring")};
         } else if (accept_word("skip")) {
@@ -547,8 +596,12 @@ private:
             s.op = MmaCommit{};
         } else if (accept_word("mma_wait")) {
             s.op = MmaWait{integer("a number of groups")};
+        } else if (accept_word("cluster_barrier")) {
+            s.op = ClusterBarrier{};
         } else if (accept_word("proxy_fence")) {
             s.op = ProxyFence{};
+        } else if (accept_word("publish")) {
+            s.op = Publish{};
         } else if (accept_word("store_commit")) {
             s.op = StoreCommit{};
         } else if (accept_word("store_wait")) {
@@ -574,13 +627,14 @@ private:
             s.op = o;
         } else if (accept_word("stage")) {
             StageStore o;
-            o.src = name("a tile");
+            o.src = declare();
             o.row_block = numbered("rows");
             o.column = numbered("column");
             expect_word("at");
             o.buffer = expr();
             expect("@");
             o.layout = layout_at(shared_);
+            o.value = accept_word("of") ? expr() : Expr();
             s.op = o;
         } else if (accept_word("tma_store")) {
             TmaStore o;

@@ -22,12 +22,20 @@ struct CopyPlan {
     int stages = 0;    ///< slots of its ring; 0: as many as fit, at most 8
     /// Read once into the registers of the threads that compute with it, past shared memory; the above says nothing.
     bool registers = false;
-    Span span; ///< the directive
+    bool multicast = false; ///< what all blocks of a cluster read the same comes once for all of them
+    Span span;              ///< the directive
 };
 
 struct MmaPlan {
     MmaKind kind = MmaKind::Wgmma;
-    int stage = 0; ///< pipeline_stage: 1 runs under the next iteration's stage 0
+    int stage = 0;     ///< pipeline_stage: 1 runs under the next iteration's stage 0
+    bool tf32 = false; ///< float32 operands are cut to TF32: 8 bits of exponent, 10 of mantissa
+    Span span;
+};
+
+/// The loop around a Func's update, dealt to blocks.
+struct SplitPlan {
+    int parts = 1;
     Span span;
 };
 
@@ -49,6 +57,7 @@ struct TilePlan {
     std::set<std::string> outside;           ///< Funcs computed before the kernel: views, like inputs
     std::map<std::string, CopyPlan> copies;  ///< staged in shared memory: `x.in(acc)` is under "x"
     std::map<std::string, MmaPlan> products; ///< Func whose update is a product
+    std::map<std::string, SplitPlan> splits; ///< Func whose update several blocks share
     std::string rows;                        ///< Var whose axis is dealt to the warpgroups
     int consumers = 2, producers = 1;        ///< warpgroups
     int consumer_registers = 0, producer_registers = 0; ///< setmaxnreg; 0: by the number of warpgroups
@@ -57,8 +66,13 @@ struct TilePlan {
     bool dynamic = false;   ///< tiles are handed out by a counter
     bool ping_pong = false; ///< warpgroups take whole tiles in turn
     bool launch_ahead = false;
+    int slow_warp = -1; ///< a warp that sleeps before it waits, stores or gives back; -1: none
+    bool direct = false; ///< outputs leave registers element by element, whatever their strides
+    std::string spread;    ///< Var whose axis the `spread_blocks` blocks of a cluster share
+    int spread_blocks = 1; ///< 1: each block has a tile of its own
+    Span spread_span;
     int cluster_x = 1, cluster_y = 1;
-    std::map<std::string, Span> spans; ///< directive -> where it stands
+    Span cluster_span;
 };
 
 } // namespace kiln::tile

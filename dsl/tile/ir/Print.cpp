@@ -134,11 +134,19 @@ private:
             line("rows " + name_text(k_.row_axis));
         }
         for (const View &v : k_.views) {
+            if (!v.is_buffer()) {
+                line(fmt::format("{} {}: {} extents {}",
+                                 v.memory == View::Memory::Workspace ? "workspace" : "counters",
+                                 name_text(v.name), type_name(v.type),
+                                 list(v.extents, [&](const Expr &e) { return text(e); })));
+                continue;
+            }
             line(fmt::format("{} {}: {} rank {}", v.is_output ? "output" : "input", name_text(v.name),
                              type_name(v.type), v.rank));
         }
         for (const GridLoop &g : k_.grid) {
-            line(fmt::format("grid {}: {}", name_text(g.name), text(g.extent)));
+            line(fmt::format("grid {}: {}{}", name_text(g.name), text(g.extent),
+                             g.cluster > 1 ? fmt::format(" cluster {}", g.cluster) : ""));
         }
         for (const Expr &c : k_.conditions) {
             line("condition " + text(c));
@@ -177,11 +185,16 @@ private:
         names("tiles", p.tiles);
         names("outside", p.outside);
         for (const auto &[view, c] : p.copies) {
-            line(fmt::format("copy {}: {} swizzle {} stages {}{}", name_text(view), copy_name(c.kind),
-                             c.swizzle, c.stages, c.registers ? " registers" : ""));
+            line(fmt::format("copy {}: {} swizzle {} stages {}{}{}", name_text(view), copy_name(c.kind),
+                             c.swizzle, c.stages, c.registers ? " registers" : "",
+                             c.multicast ? " multicast" : ""));
         }
         for (const auto &[func, m] : p.products) {
-            line(fmt::format("product {}: {} stage {}", name_text(func), mma_name(m.kind), m.stage));
+            line(fmt::format("product {}: {} stage {}{}", name_text(func), mma_name(m.kind), m.stage,
+                             m.tf32 ? " tf32" : ""));
+        }
+        for (const auto &[func, s] : p.splits) {
+            line(fmt::format("split_reduce {}: {}", name_text(func), s.parts));
         }
         if (!p.rows.empty()) {
             line("rows " + name_text(p.rows));
@@ -193,13 +206,20 @@ private:
         }
         for (const auto &[on, word] : {std::pair{p.dynamic, "dynamic"},
                                        {p.ping_pong, "ping_pong"},
-                                       {p.launch_ahead, "launch_ahead"}}) {
+                                       {p.launch_ahead, "launch_ahead"},
+                                       {p.direct, "direct"}}) {
             if (on) {
                 line(word);
             }
         }
+        if (p.slow_warp >= 0) {
+            line(fmt::format("slow_warp {}", p.slow_warp));
+        }
         if (p.cluster_x != 1 || p.cluster_y != 1) {
             line(fmt::format("cluster {}, {}", p.cluster_x, p.cluster_y));
+        }
+        if (p.spread_blocks > 1) {
+            line(fmt::format("spread {}: {}", name_text(p.spread), p.spread_blocks));
         }
         indent_--;
         line("}");
@@ -224,9 +244,9 @@ private:
                              l.slab, l.pitch, l.swizzle));
         }
         for (const Ring &r : k_.rings) {
-            line(fmt::format("ring {}: {} depth {} bytes {} consumers {} barriers {}", name_text(r.name),
+            line(fmt::format("ring {}: {} depth {} bytes {} consumers {}{} barriers {}", name_text(r.name),
                              r.tiles.empty() ? "-" : list(r.tiles, name_text), r.depth, r.bytes, r.consumers,
-                             r.barriers));
+                             r.blocks > 1 ? fmt::format(" blocks {}", r.blocks) : "", r.barriers));
         }
         if (k_.threads) {
             line(fmt::format("threads {}", k_.threads));
@@ -293,6 +313,9 @@ private:
             } else if (auto *t = s.as<TileLoop>()) {
                 body(t->body);
                 line("}");
+            } else if (auto *l = s.as<Last>()) {
+                body(l->body);
+                line("}");
             } else if (auto *i = s.as<If>()) {
                 body(i->body);
                 if (!i->otherwise.empty()) {
@@ -326,7 +349,9 @@ private:
     std::string of(const Reduce &o) {
         const std::string over = is_empty(o.over) ? "" : fmt::format(" @L{}", index(registers_, o.over));
         return set(o.dst, fmt::format("reduce {} over {}{}{} of {}", reduce_name(o.op), name_text(o.axis),
-                                      below(o.limit), over, text(o.value)));
+                                      below(o.limit) +
+                                          (o.blocks > 1 ? fmt::format(" blocks {}", o.blocks) : ""),
+                                      over, text(o.value)));
     }
     std::string of(const For &o) {
         std::string carry = list(o.carry, [&](const Carry &c) {
@@ -340,6 +365,10 @@ private:
                            carry.empty() ? "" : " carry " + carry);
     }
     std::string of(const If &o) { return "if " + text(o.condition) + " {"; }
+    std::string of(const Last &o) {
+        return fmt::format("last of {} at {} {{", text(o.parts), print(k_, o.at));
+    }
+    std::string of(const Publish &) { return "publish"; }
     std::string of(const Role &o) {
         return fmt::format("role {} warpgroups {} from {} threads {} registers {} {{", name_text(o.name),
                            o.warpgroups, o.first_warpgroup, o.threads, o.registers);
@@ -348,12 +377,25 @@ private:
     std::string of(const Wait &o) {
         return fmt::format("wait {} {}", o.what == Wait::What::Full ? "full" : "empty", name_text(o.ring));
     }
-    std::string of(const Expect &o) { return fmt::format("expect {} bytes {}", name_text(o.ring), o.bytes); }
-    std::string of(const Release &o) { return "release " + name_text(o.ring) + (o.sync ? " sync" : ""); }
+    std::string of(const Expect &o) {
+        return fmt::format("expect {} bytes {}", name_text(o.ring), text(o.bytes));
+    }
+    std::string of(const Release &o) {
+        return "release " + name_text(o.ring) + (o.sync ? " sync" : "") +
+               (o.blocks.defined() ? " to " + text(o.blocks) : "");
+    }
     std::string of(const Advance &o) { return "advance " + name_text(o.ring); }
     std::string of(const Skip &o) { return "skip " + name_text(o.ring) + " by " + text(o.count); }
+    std::string of(const Drain &o) { return "drain " + name_text(o.ring); }
     std::string of(const Load &o) {
-        return set(o.dst, fmt::format("load {} {}", copy_name(o.kind), print(k_, o.from)));
+        std::string s = fmt::format("load {} {}", copy_name(o.kind), print(k_, o.from));
+        if (o.rows.defined()) {
+            s += " rows " + text(o.rows);
+        }
+        if (o.blocks.defined()) {
+            s += fmt::format(" part {} of {} to {}", text(o.part), o.parts, text(o.blocks));
+        }
+        return set(o.dst, s);
     }
     std::string of(const MmaFence &) { return "mma_fence"; }
     std::string of(const MmaCommit &) { return "mma_commit"; }
@@ -366,10 +408,13 @@ private:
     std::string of(const Barrier &o) {
         return fmt::format("barrier {} threads {}{}", text(o.id), o.threads, o.arrive_only ? " arrive" : "");
     }
+    std::string of(const ClusterBarrier &) { return "cluster_barrier"; }
     std::string of(const ProxyFence &) { return "proxy_fence"; }
     std::string of(const StageStore &o) {
-        return fmt::format("stage {} rows {} column {} at {} @S{}", name_text(o.src), o.row_block, o.column,
-                           text(o.buffer), index(shared_, o.layout));
+        const std::string src = o.value.defined() ? declared(o.src) : name_text(o.src);
+        return fmt::format("stage {} rows {} column {} at {} @S{}{}", src, o.row_block, o.column,
+                           text(o.buffer), index(shared_, o.layout),
+                           o.value.defined() ? " of " + text(o.value) : "");
     }
     std::string of(const TmaStore &o) {
         return fmt::format("tma_store {} at {} @S{}", print(k_, o.to), text(o.buffer),

@@ -16,7 +16,7 @@ Expr warpgroup() {
 
 Consumer::Consumer(Kernel &k) : k_(k) {
     walk(k_.body, [&](const Stmt &s) {
-        if (s.as<Map>() || s.as<Reduce>() || (s.as<Mma>() && !in_flight(s))) {
+        if (s.as<Map>() || s.as<Reduce>() || (s.as<Mma>() && !k_.is_asynchronous(s))) {
             for (const std::string &t : reads(k_, s)) {
                 if (k_.tile(t).space == Space::Shared) {
                     read_by_threads_.insert(k_.tile(t).ring);
@@ -24,9 +24,16 @@ Consumer::Consumer(Kernel &k) : k_(k) {
             }
         }
     });
+    for (const Ring &r : k_.rings) {
+        if (r.blocks > 1) {
+            readers_[r.name] = readers_of(k_, r.name);
+        }
+    }
 }
 
-Consumer::Consumer(Inside in) : k_(in.outer.k_), read_by_threads_(in.outer.read_by_threads_), nested_(true) {}
+Consumer::Consumer(Inside in)
+    : k_(in.outer.k_), read_by_threads_(in.outer.read_by_threads_), readers_(in.outer.readers_),
+      nested_(true) {}
 
 Body Consumer::run(const Body &body) {
     Body out;
@@ -37,12 +44,6 @@ Body Consumer::run(const Body &body) {
 
 void Consumer::put(Body &out, decltype(Stmt::op) op, const std::string &func) const {
     out.push_back({std::move(op), func});
-}
-
-/// Whether the product runs on after it was issued; others are done when their threads go on.
-bool Consumer::in_flight(const Stmt &s) const {
-    auto plan = k_.plan.products.find(s.func);
-    return plan == k_.plan.products.end() || plan->second.kind == MmaKind::Wgmma;
 }
 
 /// Rings that are filled in this body.
@@ -160,7 +161,9 @@ void Consumer::product(Body &out, const Stmt &s, const Mma &m) {
 // ---- slots of rings
 
 void Consumer::release(Body &out, const std::string &ring) const {
-    put(out, Release{ring, read_by_threads_.count(ring) > 0});
+    auto readers = readers_.find(ring);
+    put(out, Release{ring, read_by_threads_.count(ring) > 0,
+                     readers == readers_.end() ? Expr() : readers->second});
 }
 
 /// The slot goes back when the last group that reads it has ended, or now.
@@ -189,12 +192,29 @@ void Consumer::copy_together(Body &out, const Body &body, size_t i) {
     out.push_back(body[i]);
     if (i + 1 == body.size() || !body[i + 1].as<Copy>()) {
         bool by_tensor_cores = false; // they read through the asynchronous proxy
-        walk(k_.body, [&](const Stmt &s) { by_tensor_cores |= s.as<Mma>() && in_flight(s); });
+        walk(k_.body, [&](const Stmt &s) { by_tensor_cores |= k_.is_asynchronous(s); });
         if (by_tensor_cores) {
             put(out, ProxyFence{}, body[i].func);
         }
         put(out, Barrier{0, threads, false}, body[i].func);
     }
+}
+
+/// All threads that hold parts of a tile have stored theirs, and see to it that other blocks find them, before one of them
+/// says so.
+void Consumer::last_of_parts(Body &out, const Last &l, const std::string &func) {
+    finish(out);
+    put(out, Publish{}, func);
+    if (k_.plan.ping_pong) {
+        put(out, Barrier{own_barriers + warpgroup(), 128, false}, func);
+    } else {
+        put(out, Barrier{crew_barrier, 128 * k_.plan.consumers, false}, func);
+    }
+    Last inner{l.at, l.parts, {}};
+    Consumer nested(Inside{*this});
+    nested.issue(inner.body, {l.body}, {});
+    nested.finish(inner.body);
+    put(out, std::move(inner), func);
 }
 
 // ---- statements
@@ -235,13 +255,15 @@ void Consumer::issue(Body &out, const std::vector<Body> &pieces, const Names &ow
                 last.insert(r);
             }
         }
-        if (const Mma *m = s.as<Mma>(); m && in_flight(s)) {
+        if (const Mma *m = s.as<Mma>(); k_.is_asynchronous(s)) {
             product(out, s, *m);
         } else if (const For *f = s.as<For>()) {
             commit(out);
             for (const std::string &r : loop(out, s, *f, last)) {
                 last.erase(r);
             }
+        } else if (const Last *l = s.as<Last>()) {
+            last_of_parts(out, *l, s.func);
         } else {
             touch(out, registers_used(s));
             out.push_back(s);

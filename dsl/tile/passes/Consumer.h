@@ -26,6 +26,7 @@ private:
 
     Kernel &k_;
     Names read_by_threads_; ///< rings: all threads must have read before one gives the slot back
+    std::map<std::string, Expr> readers_; ///< of rings that blocks of a cluster fill for each other
     std::vector<Flight> flights_;
     Flight open_;
     bool is_open_ = false;
@@ -38,7 +39,6 @@ private:
     explicit Consumer(Inside in);
 
     void put(Body &out, decltype(Stmt::op) op, const std::string &func = "") const;
-    bool in_flight(const Stmt &s) const;
     Names rings_of(const Body &body) const;
     Names rings_read(const Stmt &s, const Names &own) const;
     Names registers_used(const Stmt &s) const;
@@ -54,6 +54,7 @@ private:
     void release(Body &out, const std::string &ring) const;
     void done_with(Body &out, const std::string &ring);
     void copy_together(Body &out, const Body &body, size_t i);
+    void last_of_parts(Body &out, const Last &l, const std::string &func);
 
     // Statements
     void issue(Body &out, const std::vector<Body> &pieces, const Names &own);
@@ -82,5 +83,7 @@ private:
 /// Named barriers 1 … are the stores'; those from 8 on say whose turn it is to issue products.
 constexpr int first_turn_barrier = 8;
 constexpr int turn_threads = 256; ///< who passes and who waits
+/// Those of all consumers, or from there on of each that takes whole tiles: also the printer's, for reductions.
+constexpr int crew_barrier = 15, own_barriers = 11;
 
 } // namespace kiln::tile

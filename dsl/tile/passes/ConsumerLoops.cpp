@@ -187,7 +187,7 @@ void Consumer::plain_loop(Body &out, const Stmt &s, const For &f, const std::vec
 
 int Consumer::stage_of(const Stmt &s) const {
     auto plan = k_.plan.products.find(s.func);
-    return s.as<Mma>() && in_flight(s) && plan != k_.plan.products.end() ? plan->second.stage : 0;
+    return k_.is_asynchronous(s) && plan != k_.plan.products.end() ? plan->second.stage : 0;
 }
 
 bool Consumer::is_staged(const For &f) const {
@@ -252,7 +252,7 @@ Consumer::Stages Consumer::stages(const For &f, const std::vector<Carry> &carry)
     // computed in time for a late statement is overwritten before it is read.
     Names hot;
     for (const Stmt &t : st.late) {
-        open &= t.as<Mma>() && in_flight(t) && !meet(reads(k_, t), st.defined_late);
+        open &= k_.is_asynchronous(t) && !meet(reads(k_, t), st.defined_late);
         (open ? st.issued : st.after).push_back(t);
         const Names used = registers_used(t);
         hot.insert(used.begin(), used.end());
@@ -269,7 +269,7 @@ Consumer::Stages Consumer::stages(const For &f, const std::vector<Carry> &carry)
         const std::string dst = defines(t);
         const bool needs_late = meet(used, hot) || meet(reads(k_, t), later) || meet(used, later_used);
         const bool free =
-            t.as<Mma>() && in_flight(t) && !needs_late && !meet(reads(k_, t), defined) && !meet(used, before);
+            k_.is_asynchronous(t) && !needs_late && !meet(reads(k_, t), defined) && !meet(used, before);
         if (needs_late) {
             st.rest.push_back(t);
             later.insert(dst);

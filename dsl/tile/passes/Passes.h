@@ -21,17 +21,32 @@ void guard_edges(
     Kernel
         &k); ///< masks what lies past a ragged edge, where the reduction that reads it needs more than zeros
 void lift_bits(Kernel &k);       ///< tests and masks of bits become comparisons and selects
+void split_reduce(Kernel &k);    ///< deals a loop that sums to several blocks; the last adds up their parts
 void rewrite_running(Kernel &k); ///< e^y · Σ e^x becomes Σ e^(x + y), for what is carried and rescaled
 void scale_exp2(Kernel &k);      ///< exp becomes exp2, constants folded into what it is taken of
 void hoist_slices(Kernel &k);    ///< what depends on the rows alone is computed once a row
 void block_ranges(Kernel &k);    ///< leaves out blocks that are masked; no test in those that are not
 void defer_lanes(Kernel &k);     ///< carried sums meet over threads after the loop
+void plan_cluster(Kernel &k);    ///< where a cluster's blocks lie; refuses copies that they cannot share
+void spread_cluster(Kernel &k);  ///< parts of one tile for the blocks of a cluster
 void plan_layouts(Kernel &k);    ///< a layout for every tile, and which tiles share registers
 void plan_shared(Kernel &k, const DeviceLimits &limits); ///< rings, staging buffers, offsets
 void inject_pipeline(Kernel &k); ///< waits, releases and groups of products; producer and consumer roles
 void lower_stores(Kernel &k);    ///< stores into staging, fences, barriers and TMA stores
 
 // ---- facts that several passes share
+
+/// How blocks of a cluster share what they read the same (`multicast`): each loads one of `parts` parts into all of
+/// `blocks`. One part: they do not. Exprs over `cluster.rank`.
+struct SharedCopy {
+    int parts = 1;
+    Expr part, blocks;
+};
+SharedCopy shared_copy(const Kernel &k, const Copy &c);
+/// Bits of the blocks whose slots of the ring are filled together with this one's; undefined: none but this one's.
+Expr readers_of(const Kernel &k, const std::string &ring);
+/// How many bits `blocks` has in the block of that number; 0 where that is no constant.
+int count_readers(const Expr &blocks, int rank);
 
 /// Whether a store goes through shared memory and TMA; otherwise straight from registers.
 bool staged(const Kernel &k, const Store &store);

@@ -154,7 +154,7 @@ int count_reads(const Kernel &k, const Body &body, const std::string &tile) {
             count += int(reads(k, Stmt{alone, s.func}).count(tile));
         } else if (const If *i = s.as<If>()) {
             count += int(k.tiles_of(i->condition).count(tile));
-        } else {
+        } else if (!s.as<Last>()) { // what is inside comes by itself
             count += int(reads(k, s).count(tile));
         }
     });

@@ -127,6 +127,8 @@ private:
                 } else if constexpr (std::is_same_v<T, Store> || std::is_same_v<T, TmaStore> ||
                                      std::is_same_v<T, GlobalStore>) {
                     region(o.to);
+                } else if constexpr (std::is_same_v<T, Last>) {
+                    region(o.at);
                 }
             },
             s.op);
@@ -142,7 +144,7 @@ private:
         } else if (auto *o = s.as<LaneReduce>()) {
             return {o->src};
         } else if (auto *o = s.as<StageStore>()) {
-            return {o->src};
+            return {o->src}; // in no registers where it has a value, but a tile all the same
         } else if (auto *o = s.as<GlobalStore>()) {
             return {o->src};
         } else if (auto *o = s.as<For>()) {
@@ -293,6 +295,8 @@ private:
                 need(k_.tiles_of(o->condition), s);
                 order(o->body, known);
                 order(o->otherwise, known);
+            } else if (const Last *o = s.as<Last>()) {
+                order(o->body, known);
             } else {
                 need(reads(k_, s), s);
                 if (const std::string t = defines(s); !t.empty()) {
@@ -321,7 +325,7 @@ private:
                 }
             });
             walk(one, [&](const Stmt &s) {
-                if (s.as<For>() || s.as<If>() || s.as<Role>() || s.as<TileLoop>()) {
+                if (s.as<For>() || s.as<If>() || s.as<Last>() || s.as<Role>() || s.as<TileLoop>()) {
                     return;
                 }
                 for (const std::string &t : reads(k_, s)) {
@@ -337,6 +341,9 @@ private:
     void outputs() {
         std::map<std::string, int> stored;
         walk(k_.body, [&](const Stmt &s) {
+            if (const Last *l = s.as<Last>(); l && k_.view(l->at.view)->memory != View::Memory::Counters) {
+                f_.add("K1198", fmt::format("`{}` counts no parts: it is no list of counters", l->at.view), &s);
+            }
             const Region *r = s.as<Store>()         ? &s.as<Store>()->to
                               : s.as<TmaStore>()    ? &s.as<TmaStore>()->to
                               : s.as<GlobalStore>() ? &s.as<GlobalStore>()->to
@@ -345,6 +352,9 @@ private:
                 return;
             }
             stored[r->view]++;
+            if (k_.view(r->view)->memory == View::Memory::Workspace) {
+                return;
+            }
             if (!k_.view(r->view)->is_output) {
                 f_.add("K1198", fmt::format("the input `{}` is stored to", r->view), &s);
             } else if (is_early(k_) && stored[r->view] == 2) {

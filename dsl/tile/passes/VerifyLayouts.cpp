@@ -201,8 +201,7 @@ private:
     /// PTX ISA, "wgmma.mma_async": shapes m64nNk16 and their like, B in shared memory.
     void product(const Mma &m, const Stmt &s) {
         const Tile &d = k_.tile(m.dst), &a = k_.tile(m.a), &b = k_.tile(m.b);
-        auto plan = k_.plan.products.find(s.func);
-        if (!is_planned(d) || (plan != k_.plan.products.end() && plan->second.kind != MmaKind::Wgmma)) {
+        if (!is_planned(d) || k_.product_kind(s.func) != MmaKind::Wgmma) {
             return;
         }
         auto other = [&](const Tile &t) {

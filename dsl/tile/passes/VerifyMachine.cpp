@@ -16,6 +16,8 @@ public:
 
     void run() {
         rings();
+        bytes(k_.body);
+        clusters();
         walk(k_.body, [&](const Stmt &s) { copies(s); });
         if (k_.shared_bytes > 0) {
             shared_memory();
@@ -64,17 +66,152 @@ private:
                                      : s.as<Release>() ? s.as<Release>()->ring
                                      : s.as<Advance>() ? s.as<Advance>()->ring
                                      : s.as<Skip>()    ? s.as<Skip>()->ring
+                                     : s.as<Drain>()   ? s.as<Drain>()->ring
                                                        : "";
             const Ring *r = k_.ring(name);
             if (!name.empty() && !r) {
                 f_.add("K1193", fmt::format("no ring `{}`", name), &s);
-            } else if (auto *e = s.as<Expect>(); e && e->bytes != r->bytes) {
-                f_.add("K1193",
-                       fmt::format("{} bytes are expected in a slot of `{}`, {} arrive", e->bytes, name,
-                                   r->bytes),
-                       &s);
             }
         });
+    }
+
+    /// What is expected in a slot against what the loads behind it bring.
+    void bytes(const Body &b) {
+        for (size_t i = 0; i < b.size(); i++) {
+            const Expect *e = b[i].as<Expect>();
+            if (!e || !k_.ring(e->ring)) {
+                continue;
+            }
+            Expr come = 0;
+            for (size_t j = i + 1; j < b.size() && !b[j].as<Expect>(); j++) {
+                const Load *l = b[j].as<Load>();
+                if (l && k_.tile(l->dst).ring == e->ring) {
+                    const SharedLayout &layout = k_.tile(l->dst).shared;
+                    come += l->rows.defined() ? l->rows * (layout.bytes() / layout.outer_extent)
+                                              : Expr(layout.bytes());
+                }
+            }
+            come = Halide::Internal::simplify(come);
+            if (!Halide::Internal::is_const_zero(Halide::Internal::simplify(e->bytes - come))) {
+                f_.add("K1193",
+                       fmt::format("{} bytes are expected in a slot of `{}`, {} arrive", print(k_, e->bytes),
+                                   e->ring, print(k_, come)),
+                       &b[i]);
+            }
+        }
+        for (const Stmt &s : b) {
+            if (auto *f = s.as<For>()) {
+                bytes(f->body);
+            } else if (auto *t = s.as<TileLoop>()) {
+                bytes(t->body);
+            } else if (auto *r = s.as<Role>()) {
+                bytes(r->body);
+            } else if (auto *i = s.as<If>()) {
+                bytes(i->body);
+                bytes(i->otherwise);
+            }
+        }
+    }
+
+    /// Bits of the blocks for each block of the cluster; none where they are no constants.
+    std::vector<int64_t> bits(const Expr &blocks) const {
+        std::vector<int64_t> all;
+        for (int rank = 0; rank < k_.cluster_blocks(); rank++) {
+            const Expr e = Halide::Internal::simplify(replace_variable(blocks, "cluster.rank", rank));
+            auto value = Halide::Internal::as_const_int(e);
+            if (!value) {
+                return {};
+            }
+            all.push_back(*value);
+        }
+        return all;
+    }
+
+    /// Blocks that fill slots for each other: each part of a slot comes once, and everybody tells those who wait for it.
+    void clusters() {
+        const int n = k_.cluster_blocks();
+        if (limits_.cluster_blocks > 0 && n > limits_.cluster_blocks) {
+            f_.add("K1193",
+                   fmt::format("clusters of {} blocks, the device takes {}", n, limits_.cluster_blocks));
+            return;
+        }
+        std::map<std::string, std::vector<int64_t>> served; // ring -> block -> those that it loads into
+        walk(k_.body, [&](const Stmt &s) {
+            const Load *l = s.as<Load>();
+            if (!l || !k_.ring(k_.tile(l->dst).ring)) {
+                return;
+            }
+            std::vector<int64_t> &of = served[k_.tile(l->dst).ring];
+            of.resize(static_cast<size_t>(n));
+            const std::vector<int64_t> to = l->blocks.defined() ? bits(l->blocks) : std::vector<int64_t>();
+            if (!l->blocks.defined()) {
+                for (int b = 0; b < n; b++) {
+                    of[static_cast<size_t>(b)] |= int64_t(1) << b;
+                }
+                return;
+            }
+            const std::vector<int64_t> part = bits(l->part);
+            const SharedLayout &layout = k_.tile(l->dst).shared;
+            bool good = to.size() == static_cast<size_t>(n) && part.size() == to.size() &&
+                        l->kind == CopyKind::Tma && l->parts > 0 && layout.outer_extent % l->parts == 0;
+            for (int b = 0; good && b < n; b++) { // parts that reach block b
+                int64_t parts = 0;
+                for (int from = 0; from < n; from++) {
+                    const size_t f = static_cast<size_t>(from);
+                    if (to[f] >> b & 1) {
+                        good &= part[f] >= 0 && part[f] < l->parts && !(parts >> part[f] & 1);
+                        parts |= int64_t(1) << part[f];
+                    }
+                    good &= to[f] >> n == 0;
+                }
+                good &= parts == (int64_t(1) << l->parts) - 1;
+            }
+            if (!good) {
+                f_.add("K1193",
+                       fmt::format("not each of the {} parts of `{}` comes once to each block of the cluster",
+                                   l->parts, l->dst),
+                       &s);
+            }
+            for (int b = 0; good && b < n; b++) {
+                of[static_cast<size_t>(b)] |= to[static_cast<size_t>(b)];
+            }
+        });
+        if (!f_.all.empty()) {
+            return;
+        }
+        walk(k_.body, [&](const Stmt &s) {
+            const Release *r = s.as<Release>();
+            if (!r || !served.count(r->ring)) {
+                return;
+            }
+            std::vector<int64_t> told = r->blocks.defined() ? bits(r->blocks) : std::vector<int64_t>();
+            for (int b = 0; !r->blocks.defined() && b < n; b++) {
+                told.push_back(int64_t(1) << b);
+            }
+            if (told != served[r->ring] ||
+                __builtin_popcountll(static_cast<unsigned long long>(told[0])) != k_.ring(r->ring)->blocks) {
+                f_.add(
+                    "K1193",
+                    fmt::format("a slot of `{}` is given back to other blocks of the cluster than fill it, "
+                                "or its barrier counts another number of them ({})",
+                                r->ring, k_.ring(r->ring)->blocks),
+                    &s);
+            }
+        });
+        std::set<std::string> drained;
+        walk(k_.body, [&](const Stmt &s) {
+            if (auto *d = s.as<Drain>()) {
+                drained.insert(d->ring);
+            }
+        });
+        for (const Ring &r : k_.rings) {
+            if (r.blocks > 1 && served.count(r.name) && !drained.count(r.name)) {
+                f_.add("K1193",
+                       fmt::format("blocks of a cluster fill `{}` for each other, and nobody drains it "
+                                   "before its block ends",
+                                   r.name));
+            }
+        }
     }
 
     /// cuTensorMapEncodeTiled (CUDA driver API): box and swizzle.
@@ -205,6 +342,7 @@ private:
     /// from outside.
     int live_registers(const Body &body) const {
         std::vector<std::pair<std::string, int>> mentions;
+        std::map<int, int> boxes; // registers of a box that is computed as it is staged
         std::vector<std::pair<int, int>> loops;
         int clock = 0;
         std::function<void(const Body &)> go = [&](const Body &b) {
@@ -216,12 +354,16 @@ private:
                         mentions.push_back({k_.root(t), clock});
                     }
                 };
-                if (!loop && !s.as<If>() && !s.as<Role>()) {
+                if (!loop && !s.as<If>() && !s.as<Last>() && !s.as<Role>()) {
                     for (const std::string &t : reads(k_, s)) {
                         mention(t);
                     }
                 }
                 mention(defines(s));
+                if (auto *o = s.as<StageStore>(); o && o->value.defined()) {
+                    const int bits = k_.tile(o->src).type.bits();
+                    boxes[clock] = o->layout.inner_extent * o->layout.outer_extent * bits / 32 / 128;
+                }
                 const int from = clock;
                 if (auto *o = s.as<For>()) {
                     go(o->body);
@@ -230,6 +372,8 @@ private:
                 } else if (auto *o = s.as<If>()) {
                     go(o->body);
                     go(o->otherwise);
+                } else if (auto *o = s.as<Last>()) {
+                    go(o->body);
                 }
                 if (s.as<For>()) {
                     loops.push_back({from, clock});
@@ -251,7 +395,7 @@ private:
         }
         int most = 0;
         for (int at = 0; at <= clock; at++) {
-            int sum = 0;
+            int sum = boxes.count(at) ? boxes[at] : 0;
             for (const auto &[t, l] : life) {
                 sum += l.first <= at && at <= l.second ? registers_of(t) : 0;
             }

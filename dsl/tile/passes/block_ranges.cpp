@@ -187,6 +187,8 @@ public:
             if (If *i = s.as<If>()) {
                 run(i->body);
                 run(i->otherwise);
+            } else if (Last *l = s.as<Last>()) {
+                run(l->body);
             } else if (For *f = s.as<For>()) {
                 run(f->body);
                 loop(*f);

@@ -124,6 +124,8 @@ bool merge_one(Kernel &k, Body &body, InForce in_force) {
             if (inside(f->body) || inside(f->otherwise)) {
                 return true;
             }
+        } else if (Last *l = s.as<Last>(); l && inside(l->body)) {
+            return true;
         }
         in_force.push_back(&s);
     }
@@ -181,6 +183,8 @@ void drop_dead(Body &body, const std::set<std::string> &live) {
         } else if (If *i = s.as<If>()) {
             drop_dead(i->body, live);
             drop_dead(i->otherwise, live);
+        } else if (Last *l = s.as<Last>()) {
+            drop_dead(l->body, live);
         }
     }
     std::erase_if(body, [&](const Stmt &s) {

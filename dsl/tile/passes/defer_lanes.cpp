@@ -73,6 +73,8 @@ void defer(Kernel &k, Body &body) {
         if (If *branch = body[i].as<If>()) {
             defer(k, branch->body);
             defer(k, branch->otherwise);
+        } else if (Last *l = body[i].as<Last>()) {
+            defer(k, l->body);
         }
         if (!body[i].as<For>()) {
             continue;

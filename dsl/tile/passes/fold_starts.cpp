@@ -86,6 +86,8 @@ void fold(Kernel &k, Body &body) {
         } else if (If *branch = body[i].as<If>()) {
             fold(k, branch->body);
             fold(k, branch->otherwise);
+        } else if (Last *l = body[i].as<Last>()) {
+            fold(k, l->body);
         } else if (body[i].as<Map>() && fold_one(k, body, i)) {
             i = size_t(-1); // a start may itself hold a product
         }

@@ -142,6 +142,8 @@ public:
             } else if (If *f = body[i].as<If>()) {
                 run(f->body);
                 run(f->otherwise);
+            } else if (Last *l = body[i].as<Last>()) {
+                run(l->body);
             } else if (Reduce *r = body[i].as<Reduce>(); r && r->limit.defined()) {
                 reduction(*r, body[i].func);
             } else if (const Mma *m = body[i].as<Mma>(); m && m->limit.defined()) {

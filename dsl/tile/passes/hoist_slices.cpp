@@ -23,6 +23,8 @@ public:
             } else if (If *i = s.as<If>()) {
                 Slices(k_, i->body).run();
                 Slices(k_, i->otherwise).run();
+            } else if (Last *l = s.as<Last>()) {
+                Slices(k_, l->body).run();
             }
         }
         move_up();

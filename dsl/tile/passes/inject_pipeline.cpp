@@ -13,6 +13,32 @@ namespace {
 
 using namespace Halide::Internal;
 
+/// Rows of the tile's box that a launch copies: no more than the view has, in groups of eight. Rows that are not copied
+/// reach nothing that is stored, if no sum runs along them: each is another element of the same products. Undefined: all.
+Expr rows_copied(const Kernel &k, const Copy &c) {
+    constexpr int group = 8, most_rows = 256;
+    const SharedLayout &l = k.tile(c.dst).shared;
+    if (l.outer.empty() || l.outer_extent <= group || l.outer_extent > most_rows ||
+        l.outer_extent % group != 0) {
+        return {};
+    }
+    bool free = true;
+    walk(k.body, [&](const Stmt &s) {
+        if (const Mma *m = s.as<Mma>()) {
+            free &= m->axis != l.outer;
+        } else if (const Reduce *r = s.as<Reduce>()) {
+            free &= r->axis != l.outer;
+        }
+    });
+    for (size_t d = 0; d < c.from.dims.size(); d++) {
+        if (free && c.from.dims[d].axis == l.outer) {
+            const Expr extent = Variable::make(Halide::Int(32), fmt::format("{}.extent.{}", c.from.view, d));
+            return min((extent + (group - 1)) / group * group, l.outer_extent);
+        }
+    }
+    return {};
+}
+
 /// The producer's side of a body: the same loops, with loads in place of everything else.
 Body produce(const Kernel &k, const Body &body) {
     Body out;
@@ -30,17 +56,31 @@ Body produce(const Kernel &k, const Body &body) {
             continue;
         }
         const std::string ring = k.tile(first->dst).ring;
-        out.push_back({Wait{Wait::What::Empty, ring}, s.func});
-        out.push_back({Expect{ring, k.ring(ring)->bytes}, s.func});
+        Body loads;
+        Expr bytes = 0;
         for (const Stmt &other : body) {
             const Copy *c = other.as<Copy>();
-            if (c && k.tile(c->dst).ring == ring) {
-                auto plan = k.plan.copies.find(c->from.view);
-                out.push_back(
-                    {Load{c->dst, c->from, plan == k.plan.copies.end() ? CopyKind::Tma : plan->second.kind},
-                     other.func});
+            if (!c || k.tile(c->dst).ring != ring) {
+                continue;
             }
+            auto plan = k.plan.copies.find(c->from.view);
+            const SharedLayout &layout = k.tile(c->dst).shared;
+            const SharedCopy shared = shared_copy(k, *c);
+            Load load{c->dst, c->from, plan == k.plan.copies.end() ? CopyKind::Tma : plan->second.kind};
+            if (shared.parts > 1) {
+                load.parts = shared.parts;
+                load.part = shared.part;
+                load.blocks = shared.blocks;
+            } else if (load.kind == CopyKind::Tma) {
+                load.rows = rows_copied(k, *c);
+            }
+            bytes = simplify(bytes + (load.rows.defined() ? load.rows * (layout.bytes() / layout.outer_extent)
+                                                          : Expr(layout.bytes())));
+            loads.push_back({std::move(load), other.func});
         }
+        out.push_back({Wait{Wait::What::Empty, ring}, s.func});
+        out.push_back({Expect{ring, bytes}, s.func});
+        out.insert(out.end(), loads.begin(), loads.end());
         out.push_back({Advance{ring}, s.func});
     }
     return out;
@@ -86,6 +126,11 @@ void inject_pipeline(Kernel &k) {
         Role producer{"producer",       k.plan.consumers,          k.plan.producers,
                       by_tma ? 1 : 128, k.plan.producer_registers, {}};
         producer.body.push_back({TileLoop{produce(k, k.body)}, k.plan.kernel});
+        for (const Ring &r : k.rings) {
+            if (r.blocks > 1) {
+                producer.body.push_back({Drain{r.name}, k.plan.kernel});
+            }
+        }
         roles.push_back({std::move(producer), k.plan.kernel});
     }
     roles.push_back({std::move(consumer), k.plan.kernel});

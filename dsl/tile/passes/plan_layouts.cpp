@@ -22,8 +22,7 @@ public:
         walk(k_.body, [&](Stmt &s) {
             if (s.as<Mma>()) {
                 has_product_ = true;
-                auto plan = k_.plan.products.find(s.func);
-                by_fma_ |= plan != k_.plan.products.end() && plan->second.kind == MmaKind::Fma;
+                by_fma_ |= k_.product_kind(s.func) == MmaKind::Fma;
             }
         });
         walk(k_.body, [&](Stmt &s) {
@@ -40,7 +39,7 @@ public:
         });
         choose_rows();
         for (const View &v : k_.views) {
-            narrowest_ = std::min(narrowest_, v.type.bytes());
+            narrowest_ = v.is_buffer() ? std::min(narrowest_, v.type.bytes()) : narrowest_;
         }
         for (auto &[name, t] : k_.tiles) {
             if (t.space == Space::Register) {
@@ -194,14 +193,13 @@ private:
     /// What wgmma asks (PTX ISA, "wgmma.mma_async").
     void check_product(const Mma &m, const std::string &func) const {
         auto plan = k_.plan.products.find(func);
-        if (plan != k_.plan.products.end() && plan->second.kind == MmaKind::Fma) {
-            check_fma(m, func, plan->second.span);
-            return;
-        }
-        if (plan != k_.plan.products.end() && plan->second.kind == MmaKind::MmaSync) {
-            return;
-        }
         const Span span = plan == k_.plan.products.end() ? Span{} : plan->second.span;
+        if (k_.product_kind(func) == MmaKind::Fma) {
+            check_fma(m, func, span);
+        }
+        if (k_.product_kind(func) != MmaKind::Wgmma) {
+            return;
+        }
         const Tile &a = k_.tile(m.a), &b = k_.tile(m.b), &d = k_.tile(m.dst);
         const int per = 64 * k_.warpgroups();
         if (rows() % per != 0) {
@@ -219,8 +217,12 @@ private:
                    fmt::format("{} columns of `{}`: wgmma takes a multiple of 8, at most 256", cols, func),
                    span);
         }
+        const bool tf32 = plan != k_.plan.products.end() && plan->second.tf32 &&
+                          a.type == Halide::Float(32) && b.type == Halide::Float(32);
         for (const Tile *t : {&a, &b}) {
-            if (t->type.bits() != 16 || !t->type.is_float()) {
+            if (tf32) {
+                check_along_sum(*t, m, func, span);
+            } else if (t->type.bits() != 16 || !t->type.is_float()) {
                 refuse("K1117",
                        fmt::format(
                            "the product in `{}` reads `{}` of type {}: wgmma here takes bfloat16 and float16",
@@ -249,6 +251,31 @@ private:
                                func, b.func),
                    span, {"let the rows be those of the computed operand: `rows` in warpgroups(…)"});
         }
+    }
+
+    /// PTX ISA, "wgmma.mma_async": only 16-bit operands may lie across the reduction.
+    void check_along_sum(const Tile &t, const Mma &m, const std::string &func, const Span &span) const {
+        const bool shared = t.space == Space::Shared;
+        if (shared && t.shared.inner == m.axis) {
+            return;
+        }
+        const std::string &axis = shared ? t.shared.inner : m.axis;
+        refuse(
+            "K1140",
+            shared ? fmt::format(
+                         "the product in `{}` reads `{}`, whose neighbours in memory run along `{}`: wgmma "
+                         "reads TF32 operands with neighbours along the sum `{}` only",
+                         func, t.func, axis, m.axis)
+                   : fmt::format("the product in `{}` computes its operand `{}` on the way: wgmma reads TF32 "
+                                 "operands from shared memory as they were copied",
+                                 func, t.func),
+            span,
+            {shared
+                 ? fmt::format(
+                       "transpose it before the kernel: a Func `t(k, n) = {}(n, k)` with `t.compute_root()`",
+                       t.func)
+                 : fmt::format("compute `{}` before the kernel: `{}.compute_root()`", t.func, t.func),
+             "or take `mma(fma)`, which reads either"});
     }
 
     void check_fma(const Mma &m, const std::string &func, const Span &span) const {
@@ -310,6 +337,10 @@ private:
                     own.insert(c.name); // after the loop its last value
                 }
                 alias(f->body, carried);
+            } else if (Last *l = s.as<Last>()) {
+                std::set<std::string> free = own; // what nobody reads behind it
+                std::erase_if(free, [&](const std::string &t) { return read_after(body, i, t); });
+                alias(l->body, free);
             }
             const std::string dst = defines(s);
             if (dst.empty()) {

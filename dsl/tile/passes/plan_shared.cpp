@@ -24,6 +24,9 @@ public:
 
     void run() {
         collect(k_.body, false);
+        for (Ring &r : k_.rings) {
+            r.blocks = count_readers(readers_of(k_, r.name), 0);
+        }
         plan_staging();
         plan_scratch();
         choose_depths();
@@ -186,30 +189,47 @@ private:
 
 SharedLayout staging_box(const Kernel &k, const Store &store) {
     const Tile &t = k.tile(store.src);
+    constexpr int rows = 64;
     SharedLayout l;
     l.inner = store.to.dims[0].axis;
-    l.outer = k.row_axis;
     l.element_bytes = t.type.bytes();
-    const int cols = k.axes.at(l.inner) * l.element_bytes;
-    l.swizzle = 128;
-    while (l.swizzle > 16 && cols % l.swizzle != 0) {
-        l.swizzle /= 2;
+    if (l.inner == k.row_axis) { // the box lies on its side: 64 elements of each of a few columns
+        constexpr int most = 64;
+        l.outer = t.axes[0] == l.inner ? t.axes[1] : t.axes[0];
+        l.inner_extent = l.slab = rows;
+        l.pitch = l.swizzle = rows * l.element_bytes;
+        l.outer_extent = std::min(most, k.axes.at(l.outer));
+        while (k.axes.at(l.outer) % l.outer_extent != 0 || l.outer_extent % 8 != 0) {
+            l.outer_extent--;
+        }
+        return l;
     }
-    l.slab = l.swizzle / l.element_bytes;
-    l.pitch = l.swizzle;
-    l.swizzle = l.swizzle == 16 ? 0 : l.swizzle;
+    l.outer = k.row_axis;
+    const int cols = k.axes.at(l.inner) * l.element_bytes;
+    l.swizzle = l.pitch = cols % 128 == 0 ? 128 : cols % 64 == 0 ? 64 : 0;
+    if (l.swizzle == 0) {
+        // Rows at an odd multiple of 16 bytes lie in different banks without a swizzle: as few boxes as give such rows.
+        constexpr int widest = 256;
+        for (int boxes = 1; l.pitch == 0; boxes++) {
+            const int bytes = cols / boxes;
+            l.pitch = cols % boxes == 0 && bytes <= widest && bytes % 32 == 16 ? bytes : 0;
+        }
+    }
+    l.slab = l.pitch / l.element_bytes;
     l.inner_extent = l.slab;
-    l.outer_extent = 64;
+    l.outer_extent = rows;
     return l;
 }
 
 bool staged(const Kernel &k, const Store &store) {
     const Tile &t = k.tile(store.src);
-    if (k.rings.empty() || k.plan.producers == 0 || t.axes.size() != 2 || t.type.bits() != 16 ||
-        store.to.dims[0].axis.empty() || store.to.dims[0].axis == k.row_axis) {
+    if (k.plan.direct || k.rings.empty() || k.plan.producers == 0 || t.axes.size() != 2 ||
+        t.type.bits() != 16 || store.to.dims[0].axis.empty()) {
         return false;
     }
-    return k.axes.at(store.to.dims[0].axis) * t.type.bytes() % 16 == 0;
+    const std::string &row = k.row_axis, &col = t.axes[0] == row ? t.axes[1] : t.axes[0];
+    return std::count(t.axes.begin(), t.axes.end(), row) > 0 && k.axes.at(col) % 8 == 0 &&
+           t.registers == wgmma_fragment(row, k.axes.at(row), col, k.axes.at(col), k.warpgroups());
 }
 
 void plan_shared(Kernel &k, const DeviceLimits &limits) {

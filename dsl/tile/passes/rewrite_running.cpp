@@ -43,6 +43,8 @@ public:
             } else if (If *f = body_[i].as<If>()) {
                 Running(k_, f->body).run();
                 Running(k_, f->otherwise).run();
+            } else if (Last *l = body_[i].as<Last>()) {
+                Running(k_, l->body).run();
             } else if (body_[i].as<Map>()) {
                 i = map(i);
             }

@@ -43,7 +43,7 @@ bool only_in_exponents(const Kernel &k, const Expr &e, const std::string &tile) 
 bool feeds_exponentials(const Kernel &k, const std::string &tile) {
     bool feeds = false, other = false;
     walk(k.body, [&](const Stmt &s) {
-        if (s.as<For>() || s.as<If>()) {
+        if (s.as<For>() || s.as<If>() || s.as<Last>()) {
             each_expr(s, [&](const Expr &e) { other |= k.tiles_of(e).count(tile) > 0; });
             if (const For *f = s.as<For>()) {
                 other |= std::any_of(f->carry.begin(), f->carry.end(),
@@ -76,7 +76,7 @@ bool must_keep(const Kernel &k, const std::string &tile) {
             for (const Carry &c : f->carry) {
                 keep |= c.next == tile || k.tiles_of(c.init).count(tile) > 0;
             }
-        } else if (!s.as<Map>() && !s.as<Reduce>() && !s.as<If>()) {
+        } else if (!s.as<Map>() && !s.as<Reduce>() && !s.as<If>() && !s.as<Last>()) {
             keep |= reads(k, s).count(tile) > 0;
         }
     });
