@@ -1,0 +1,60 @@
+#include "dsl/search/space/Accept.h"
+
+#include "dsl/schedule/Canonical.h"
+
+#include <fmt/format.h>
+
+namespace kiln::search {
+
+namespace {
+
+std::string reason_of(const Diagnostic &d) {
+    std::string out = d.code + " ";
+    bool quoted = false, digits = false;
+    for (char c : d.message) {
+        if (c == '`') {
+            quoted = !quoted;
+            out += quoted ? "`…`" : "";
+            continue;
+        }
+        bool digit = isdigit(static_cast<unsigned char>(c));
+        if (!quoted && !(digit && digits)) {
+            out += digit ? 'N' : c;
+        }
+        digits = digit;
+    }
+    return out;
+}
+
+const Diagnostic *first_fault(const std::vector<Diagnostic> &diagnostics) {
+    for (const Diagnostic &d : diagnostics) {
+        if (d.severity == Severity::Error) {
+            return &d;
+        }
+    }
+    return nullptr;
+}
+
+} // namespace
+
+std::string reject_reason(const Problem &problem, const Schedule &schedule, const KnobValues &knobs) {
+    CanonicalResult canonical = canonicalize(schedule, knobs);
+    if (const Diagnostic *d = first_fault(canonical.diagnostics)) {
+        return reason_of(*d);
+    }
+    {
+        ScheduleAnalysis general = analyse_schedule(canonical.schedule, problem.info, problem.target,
+                                                    problem.device.limits, canonical.damaged);
+        if (const Diagnostic *d = first_fault(general.diagnostics)) {
+            return reason_of(*d);
+        }
+    }
+    ScheduleAnalysis sized = analyse_schedule(canonical.schedule, problem.sized, problem.target,
+                                              problem.device.limits, canonical.damaged);
+    if (const Diagnostic *d = first_fault(sized.diagnostics)) {
+        return reason_of(*d);
+    }
+    return over_device_limits(problem, sized.nest);
+}
+
+} // namespace kiln::search
