@@ -3,13 +3,18 @@
 against the device's copy of as many bytes, in one process: CUDA graphs over rotating buffers, rounds interleaved in
 rotating order.
 
-usage: rows.py [--schedules FOLDER] [--knobs GENERATOR:knob=value,…] … [--kiln PATH] [--out FILE] [--only TEXT] [--rounds N]
+usage: rows.py [--schedules FOLDER] [--try FOLDER] … [--knobs GENERATOR:knob=value,…] … [--kiln PATH] [--out FILE]
+               [--only TEXT] … [--rounds N] [--without-compile]
+
+Each work runs as the folder of schedules serves it. With --try every FOLDER/GENERATOR/*.sched is timed too, for its values
+of `columns` that hold the row, with each of the sets of knobs; the best is the row's, the others are in `others`.
 """
 
 import argparse
 import concurrent.futures
 import os
 import pathlib
+import re
 import sys
 import tempfile
 
@@ -29,35 +34,45 @@ def draw(*shape):
     return torch.randn(shape, device="cuda").to(torch.bfloat16)
 
 
-def rows(name, count, columns, params, make, function):
-    """A kernel over rows. `make` gives the inputs after x; `function` the same mathematics from x and these."""
+def rows(name, count, columns, params, make, function, tensors=2):
+    """A kernel over rows of `tensors` inputs and outputs. `make` gives the inputs after x; `function` the same mathematics
+    from x and these, its outputs in the kernel's order."""
+    each = 2 * tensors * count * columns
+
     def sets():
-        each = 4 * count * columns
         for _ in range(max(2, min(8, -(-L2_BYTES // each)))):
             x = draw(count, columns)
-            yield [x, *make(columns)], torch.empty_like(x)
-    return {"name": f"{name} {count}x{columns}", "generator": name, "params": {"type": "bfloat16", **params}, "sets": sets,
-            "function": function, "bytes": 4 * count * columns, "flops": 0.0}
+            yield [x, *make(x)], [torch.empty_like(x) for _ in range(2 if tensors == 4 else 1)]
+    label = ("add_" if "add" in params else "") + name
+    return {"name": f"{label} {count}x{columns}", "generator": name, "params": {"type": "bfloat16", **params}, "sets": sets,
+            "function": function, "bytes": each, "flops": 0.0, "columns": columns}
 
 
 def gated(m, n, k):
     def sets():
         for _ in range(2):
-            yield [draw(m, k), draw(n, k) / 16, draw(n, k) / 16], torch.empty((m, n), device="cuda", dtype=torch.bfloat16)
+            yield [draw(m, k), draw(n, k) / 16, draw(n, k) / 16], [torch.empty((m, n), device="cuda", dtype=torch.bfloat16)]
     return {"name": f"gated_product {m}x{n}x{k} NT", "generator": "gated_product",
             "params": {"type": "bfloat16", "transpose_w": "true"}, "sets": sets,
             "function": lambda x, g, u: F.silu(x @ g.T) * (x @ u.T), "bytes": 2 * (m * k + 2 * n * k + m * n),
             "flops": 4.0 * m * n * k}
 
 
+def add_rms_norm(x, g, e, r):
+    h = x + r
+    return F.rms_norm(h, g.shape, g, e), h
+
+
 def works():
-    one = lambda c: [torch.ones(c, device="cuda", dtype=torch.bfloat16), 1e-5]  # noqa: E731
-    two = lambda c: [torch.ones(c, device="cuda", dtype=torch.bfloat16), 1e-5,  # noqa: E731
-                     torch.zeros(c, device="cuda", dtype=torch.bfloat16)]
-    for count, columns in ((8192, 4096), (65536, 1024)):
-        yield rows("softmax", count, columns, {}, lambda c: [], lambda x: F.softmax(x, -1))
+    def one(x):
+        return [torch.ones_like(x[0]), 1e-5]
+
+    for count, columns in ((8192, 4096), (16384, 8192), (4096, 131072), (65536, 1024)):
+        yield rows("softmax", count, columns, {}, lambda x: [], lambda x: F.softmax(x, -1))
         yield rows("rms_norm", count, columns, {}, one, lambda x, g, e: F.rms_norm(x, g.shape, g, e))
-        yield rows("layer_norm", count, columns, {}, two, lambda x, g, e, b: F.layer_norm(x, g.shape, g, b, e))
+        yield rows("rms_norm", count, columns, {"add": "true"}, lambda x: [*one(x), draw(*x.shape)], add_rms_norm, 4)
+        yield rows("layer_norm", count, columns, {}, lambda x: [*one(x), torch.zeros_like(x[0])],
+                   lambda x, g, e, b: F.layer_norm(x, g.shape, g, b, e))
     yield gated(4096, 14336, 4096)
 
 
@@ -67,11 +82,27 @@ class Session:
         self.folder = tempfile.TemporaryDirectory()
         self.rows = []
 
-    def build(self, work, knobs, folder):
-        file = pathlib.Path(self.arguments.schedules) / work["generator"] / "cuda_sm_90a.sched"
-        options = ["--target", "cuda-sm_90a", "--schedule", str(file)]
-        for knob in knobs:
-            options += ["--knob", knob]
+    def candidates(self, work):
+        """{name: options of `kiln build`}"""
+        target = ["--target", "cuda-sm_90a"]
+        found = {"as written": [*target, "--schedule", self.arguments.schedules]}
+        given = [text.split(":", 1) for text in self.arguments.knobs]
+        sets = [[]] + [knobs.split(",") for generator, knobs in given if generator == work["generator"]]
+        for folder in self.arguments.attempts:
+            for file in sorted((pathlib.Path(folder) / work["generator"]).glob("*.sched")):
+                if ("add" in work["params"]) != ("_add" in file.stem):
+                    continue
+                listed = re.search(r"columns in \{([^}]*)\}", file.read_text())
+                fits = [int(c) for c in listed.group(1).split(",") if int(c) >= work["columns"]] if listed else []
+                if listed and (not fits or min(fits) >= 2 * work["columns"]):
+                    continue
+                for knobs in sets:
+                    knobs = [*knobs, f"columns={min(fits)}"] if listed else knobs
+                    found[" ".join([file.stem, *knobs])] = [*target, "--schedule", str(file),
+                                                            *(o for k in knobs for o in ("--knob", k))]
+        return found
+
+    def build(self, work, options, folder):
         try:
             return kernels.Kernel(kernels.build(self.arguments.kiln, work["generator"], options, folder, work["params"]))
         except kernels.KernelError as error:
@@ -79,43 +110,45 @@ class Session:
 
     def run(self, work):
         print(work["name"], file=sys.stderr, flush=True)
-        given = [text.split(":", 1) for text in self.arguments.knobs]
-        choices = [[]] + [knobs.split(",") for generator, knobs in given if generator == work["generator"]]
+        choices = self.candidates(work)
         base = pathlib.Path(self.folder.name) / work["name"].replace(" ", "_")
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            built = list(pool.map(lambda i: self.build(work, choices[i], base / str(i)), range(len(choices))))
+            built = list(pool.map(lambda i: self.build(work, list(choices.values())[i], base / str(i)), range(len(choices))))
         sets = list(work["sets"]())
         reference = work["function"](*[a.float() if torch.is_tensor(a) else a for a in sets[0][0]])
+        reference = reference if isinstance(reference, tuple) else (reference,)
         found = {}
-        for knobs, kernel in zip(choices, built):
-            name = " ".join(knobs) or "as written"
+        for name, kernel in zip(choices, built):
             if isinstance(kernel, str):
                 print(f"    {name}: {kernel}", file=sys.stderr)
                 continue
-            calls = [lambda stream, a=[*inputs, out], k=kernel: k.bind(a, stream)() for inputs, out in sets]
+            calls = [lambda stream, a=[*inputs, *out], k=kernel: k.bind(a, stream)() for inputs, out in sets]
             try:
-                sets[0][1].fill_(float("nan"))
+                for out in sets[0][1]:
+                    out.fill_(float("nan"))
                 calls[0](torch.cuda.current_stream().cuda_stream)
                 torch.cuda.synchronize()
             except kernels.KernelError as error:
                 print(f"    {name}: {error}", file=sys.stderr)
                 continue
-            error = ((sets[0][1].float() - reference).norm() / reference.norm()).item()
+            error = max(((out.float() - r).norm() / r.norm()).item() for out, r in zip(sets[0][1], reference))
             if not error <= 2.0**-8:
                 print(f"    {name}: off by {error:.3g} in norm, allowed {2.0**-8:.3g}; not timed", file=sys.stderr)
                 continue
             found[name] = (calls, error, kernel.choice())
+        del reference
         if not found:
             return
-        compiled = torch.compile(work["function"], dynamic=False)
-        for inputs, _ in sets:
-            compiled(*inputs)
+        rivals = {"pytorch": [lambda stream, i=inputs: work["function"](*i) for inputs, _ in sets]}
+        if not self.arguments.without_compile:
+            compiled = torch.compile(work["function"], dynamic=False)
+            for inputs, _ in sets:
+                compiled(*inputs)
+            rivals["torch.compile"] = [lambda stream, i=inputs: compiled(*i) for inputs, _ in sets]
         half = work["bytes"] // 2
         source = [torch.empty(half, dtype=torch.uint8, device="cuda") for _ in sets]
         target = [torch.empty(half, dtype=torch.uint8, device="cuda") for _ in sets]
-        rivals = {"pytorch": [lambda stream, i=inputs: work["function"](*i) for inputs, _ in sets],
-                  "torch.compile": [lambda stream, i=inputs: compiled(*i) for inputs, _ in sets],
-                  "copy": [lambda stream, a=a, b=b: a.copy_(b) for a, b in zip(target, source)]}
+        rivals["copy"] = [lambda stream, a=a, b=b: a.copy_(b) for a, b in zip(target, source)]
         graphs = {n: products.captured(c) for n, c in rivals.items()}
         graphs |= {f"kiln {n}": products.captured(c) for n, (c, _, _) in found.items()}
         times = products.measure(graphs, len(sets), self.arguments.rounds, False)
@@ -131,22 +164,24 @@ class Session:
                 "bytes": work["bytes"], "flops": work["flops"], "error": error, "bound": 2.0**-8,
                 "samples": self.arguments.rounds,
                 "others": {n: timing.median(times["copy"]) / timing.median(times[f"kiln {n}"]) for n in found}})
-            print(f"  {best:28s} {timing.median(mine) * 1e6:8.1f} us, {ratio:.3f} [{low:.3f}, {high:.3f}] of {rival}",
+            print(f"  {best:40s} {timing.median(mine) * 1e6:8.1f} us, {ratio:.3f} [{low:.3f}, {high:.3f}] of {rival}",
                   file=sys.stderr, flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--schedules", default=str(ROOT / "schedules"))
+    parser.add_argument("--try", action="append", default=[], dest="attempts", help="a folder of more schedules to time")
+    parser.add_argument("--without-compile", action="store_true", help="leave torch.compile out: it takes seconds a work")
     parser.add_argument("--knobs", action="append", default=[], help="more values for a generator's knobs to try")
     parser.add_argument("--kiln", default=str(ROOT / "build" / "bin" / "kiln"))
     parser.add_argument("--out", default=str(ROOT / "docs" / "results" / "rows.json"))
-    parser.add_argument("--only")
+    parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--rounds", type=int, default=21)
     session = Session(parser.parse_args())
     failed = 0
     for work in works():
-        if session.arguments.only and session.arguments.only not in work["name"]:
+        if session.arguments.only and not any(text in work["name"] for text in session.arguments.only):
             continue
         try:
             session.run(work)

@@ -208,6 +208,8 @@ def main():
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--target")
     parser.add_argument("--schedules", default=str(ROOT / "schedules"), help="the folder of schedules by generator")
+    parser.add_argument("--try", action="append", default=[], dest="attempts",
+                        help="OpenCL: a folder of more schedules by generator to time")
     arguments = parser.parse_args()
     features = open("/proc/cpuinfo").read() if os.path.exists("/proc/cpuinfo") else ""
     arguments.target = arguments.target or {"cuda": "cuda", "opencl": "opencl"}.get(
