@@ -195,7 +195,8 @@ public:
         }
         size_t all = 0;
         int error = cl.GetMemObjectInfo(handle.mem, memory_size, sizeof(all), &all, nullptr);
-        const size_t region[] = {static_cast<size_t>(handle.offset), all - static_cast<size_t>(handle.offset)};
+        const size_t region[] = {static_cast<size_t>(handle.offset),
+                                 all - static_cast<size_t>(handle.offset)};
         if (error == 0) {
             mem = cl.CreateSubBuffer(handle.mem, 0, create_region, region, &error);
         }
@@ -244,7 +245,8 @@ int set_arguments(const TileCall &call, Id kernel, Memory &memory) {
             break;
         default:
             return report(call.user_context, KILN_INTERNAL_ERROR,
-                          "parameter %d of the tile kernel of `%s` has no form in OpenCL", i, call.kernel.name);
+                          "parameter %d of the tile kernel of `%s` has no form in OpenCL", i,
+                          call.kernel.name);
         }
         if (int error = cl.SetKernelArg(kernel, static_cast<uint32_t>(i), bytes, at)) {
             return fail(call.user_context, call.kernel, "clSetKernelArg", error);

@@ -360,12 +360,13 @@ private:
         const int64_t blocks = call.args[1].int_value, most = cx.limits.cluster_blocks;
         if (most < 2) {
             cx.report("K1172",
-                      fmt::format("clusters need `cuda sm_90a`, the target is `{}`", cx.target.str()), call.span)
+                      fmt::format("clusters need `cuda sm_90a`, the target is `{}`", cx.target.str()),
+                      call.span)
                 .helps.push_back("leave `spread` out there: a block holds the whole tile");
         } else if (blocks > most) {
             cx.report("K1189",
-                      fmt::format("`{}` is spread over {} blocks, the device takes {} in a cluster", var, blocks,
-                                  most),
+                      fmt::format("`{}` is spread over {} blocks, the device takes {} in a cluster", var,
+                                  blocks, most),
                       call.args[1].span)
                 .helps.push_back(fmt::format("write `spread({}, {})`", var, most));
         }
@@ -375,23 +376,24 @@ private:
             cx.report("K1189",
                       d == dims.end()
                           ? fmt::format("`{}` is no Var of `{}`", var, g.kernel->name)
-                          : fmt::format("`{}` runs over blocks already, no cluster can share one tile along it",
-                                        var),
+                          : fmt::format(
+                                "`{}` runs over blocks already, no cluster can share one tile along it", var),
                       call.args[0].span)
                 .helps.push_back("name a Var that one tile spans: `whole(j, 131072).spread(j, 8)`");
         } else if (*d->size % blocks != 0) {
             cx.report("K1189",
-                      fmt::format("{} elements along `{}` over {} blocks: each needs the same number", *d->size,
-                                  var, blocks),
+                      fmt::format("{} elements along `{}` over {} blocks: each needs the same number",
+                                  *d->size, var, blocks),
                       call.span)
                 .helps.push_back(fmt::format("let the tile span a multiple of {}", blocks));
         }
         for (const char *other : {"cluster", "dynamic", "ping_pong"}) {
             if (const DirectiveCall *c = said(g.kernel->tile, other)) {
                 cx.report("K1189",
-                          fmt::format("`{}` gives blocks tiles of their own, and with `spread` those of a cluster "
-                                      "share one",
-                                      other),
+                          fmt::format(
+                              "`{}` gives blocks tiles of their own, and with `spread` those of a cluster "
+                              "share one",
+                              other),
                           c->span)
                     .helps.push_back(fmt::format("leave out `{}`", other));
             }

@@ -78,7 +78,8 @@ struct Thread {
     ucontext_t context;
     std::vector<char> stack;
     Dimensions index, block;
-    u32 rank = 0; ///< of its block in the cluster
+    u32 rank = 0;         ///< of its block in the cluster
+    u64 cluster_turn = 0; ///< when it came to the cluster's barrier
     bool done = false;
 };
 struct Warp {
@@ -574,15 +575,25 @@ DEV void __syncthreads() {
 DEV u32 cluster_rank() {
     return emulator::current->rank;
 }
-DEV void cluster_sync() {
+DEV void cluster_arrive() {
     emulator::Named &n = emulator::whole_cluster;
-    const u64 turn = n.turn;
+    emulator::current->cluster_turn = n.turn;
     if (++n.arrived == static_cast<int>(emulator::threads.size())) {
         n.arrived = 0;
         n.turn++;
     }
     emulator::progress++;
-    emulator::wait_until([&] { return n.turn != turn; });
+}
+DEV void cluster_wait() {
+    const u64 turn = emulator::current->cluster_turn;
+    emulator::wait_until([&] { return emulator::whole_cluster.turn != turn; });
+}
+DEV void cluster_sync() {
+    cluster_arrive();
+    cluster_wait();
+}
+DEV void store_in_block(u32 at, u32 x, u32 block) {
+    std::memcpy(emulator::shared_pointer(emulator::in_block(at, block), 4), &x, 4);
 }
 DEV void cluster_start() {
     cluster_sync();

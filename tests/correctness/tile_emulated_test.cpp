@@ -154,6 +154,21 @@ std::vector<Case> cases() {
             }
         };
     };
+    auto spread = [](int blocks, int rows) {
+        return [=](TilePlan &p) {
+            p.spread = "n";
+            p.spread_blocks = blocks;
+            p.blocks = {{"n", "", 1024}, {"m", "mo", rows}};
+            p.rows = rows > 1 ? "m" : "";
+            p.consumers = 1;
+        };
+    };
+    all.push_back(make("spread_softmax", "row_softmax", spread(4, 1)));
+    all.push_back(make("spread_layer_norm", "layer_norm", spread(8, 8)));
+    all.push_back(make("spread_rms", "add_rms_norm", [=](TilePlan &p) {
+        spread(2, 1)(p);
+        p.persistent = 1;
+    }));
     all.push_back(make("cluster_x", "gemm_nn", clusters(2, 1)));
     all.push_back(make("cluster_y", "gemm_tn", [=](TilePlan &p) {
         clusters(1, 2)(p);

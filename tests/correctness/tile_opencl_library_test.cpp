@@ -150,7 +150,7 @@ TEST_F(TileOpenCLLibrary, WholeAndRaggedSizes) {
 TEST_F(TileOpenCLLibrary, LoopsTakeTheRest) {
     const std::string choice = multiply(products(), 40, 24, 9, 45);
     EXPECT_EQ(choice,
-              "tile_product: `opencl`, schedule `default_opencl`; passed over: `opencl`: stride 1 of `x` "
+              "tile_product: `opencl`, schedule `default_opencl`; passed over: `opencl`: stride 1 of `w` "
               "is 45, no multiple of 8");
 }
 

@@ -182,12 +182,13 @@ Directive cluster() {
 }
 
 Directive spread() {
-    return on_kernel("spread", {{dim("var"), at_most(integer("blocks", 2), 16)}},
-                     "Spreads the tile over the `blocks` blocks of a cluster: each holds an equal part of its dimension "
-                     "`var`, and what is reduced along it meets in the shared memory of all of them.",
-                     "Target sm_90a, on a Var that one tile spans (`whole`), in a kernel without products.",
-                     {"more blocks than a cluster may have", "a Var that is split into blocks",
-                      "an extent that the blocks do not divide", "`cluster`, `dynamic` or a product beside it"});
+    return on_kernel(
+        "spread", {{dim("var"), at_most(integer("blocks", 2), 16)}},
+        "Spreads the tile over the `blocks` blocks of a cluster: each holds an equal part of its dimension "
+        "`var`, and what is reduced along it meets in the shared memory of all of them.",
+        "Target sm_90a, on a Var that one tile spans (`whole`), in a kernel without products.",
+        {"more blocks than a cluster may have", "a Var that is split into blocks",
+         "an extent that the blocks do not divide", "`cluster`, `dynamic` or a product beside it"});
 }
 
 Directive persistent() {
@@ -264,20 +265,22 @@ Directive launch_ahead() {
 }
 
 Directive slow_warp() {
-    Directive d = on_kernel("slow_warp", {{integer("warp", 0)}},
-                            "Lets one warp sleep for a microsecond before it waits, loads, stores or gives back, so that a "
-                            "barrier or fence that is missing shows in the results: a test of the compiler, which changes no "
-                            "result of a kernel that is right.",
-                            "Warps are counted through the block, the consumers' first. Left out: none sleeps.");
+    Directive d = on_kernel(
+        "slow_warp", {{integer("warp", 0)}},
+        "Lets one warp sleep for a microsecond before it waits, loads, stores or gives back, so that a "
+        "barrier or fence that is missing shows in the results: a test of the compiler, which changes no "
+        "result of a kernel that is right.",
+        "Warps are counted through the block, the consumers' first. Left out: none sleeps.");
     return d;
 }
 
 } // namespace
 
 std::vector<Directive> tile_directives() {
-    std::vector<Directive> all = {tile_kernel(),  mma(),        pipeline_stage(), whole(),     split_reduce(),
-                                  copy(),         swizzle(),    stages(),         multicast(),    cluster(),   spread(), persistent(),   warpgroups(), registers(),      ping_pong(), dynamic(),
-                                  launch_ahead(), epilogue(), slow_warp()};
+    std::vector<Directive> all = {
+        tile_kernel(), mma(),       pipeline_stage(), whole(),    split_reduce(), copy(),       swizzle(),
+        stages(),      multicast(), cluster(),        spread(),   persistent(),   warpgroups(), registers(),
+        ping_pong(),   dynamic(),   launch_ahead(),   epilogue(), slow_warp()};
     for (Directive &d : all) {
         d.family = "Tile kernels";
     }

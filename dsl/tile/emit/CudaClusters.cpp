@@ -56,10 +56,11 @@ void CudaPrinter::combine_blocks(const std::string &array, const Tile &t, Reduce
              ? fmt::format("if (copy < {})", blocks)
              : fmt::format("for (int block = copy; block < {}; block += {})", blocks, s.copies));
     line("#pragma unroll");
-    line(fmt::format("for (int i = 0; i < {0}; i++) {1}(shared + {2} + 4 * ((rank * {0} + i) * {3} + slot), {4}, {5});",
-                     s.held, dialect_.use("store_in_block"), at, s.slots,
-                     dialect_.reinterpret(Halide::UInt(32), t.type, array + "[i]"),
-                     s.copies >= blocks ? "copy" : "block"));
+    line(fmt::format(
+        "for (int i = 0; i < {0}; i++) {1}(shared + {2} + 4 * ((rank * {0} + i) * {3} + slot), {4}, {5});",
+        s.held, dialect_.use("store_in_block"), at, s.slots,
+        dialect_.reinterpret(Halide::UInt(32), t.type, array + "[i]"),
+        s.copies >= blocks ? "copy" : "block"));
     close();
     line(dialect_.use("cluster_sync") + "();");
     line(fmt::format("const {0} *all = (const {0} *)(smem + {1});", type, at));

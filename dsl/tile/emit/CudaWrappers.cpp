@@ -174,7 +174,8 @@ const std::map<std::string, Helper> &helpers() {
           "\"r\"(threads) : \"memory\"); }",
           {}}},
         {"settled", // no instruction: what follows depends on sums that are there
-         {"template<int N> DEV void settled(float (&sums)[N]) {\n#pragma unroll\n    for (int i = 0; i < N; i++) asm "
+         {"template<int N> DEV void settled(float (&sums)[N]) {\n#pragma unroll\n    for (int i = 0; i < N; "
+          "i++) asm "
           "volatile(\"\" : \"+f\"(sums[i]) :: \"memory\");\n}",
           {}}},
         {"bar_or", // meets as bar_sync does, and says whether any thread came with a yes
@@ -200,13 +201,18 @@ const std::map<std::string, Helper> &helpers() {
           "barrier.cluster.wait.acquire.aligned;\" ::: \"memory\"); }",
           {}}},
         {"cluster_arrive", // this block runs
-         {"DEV void cluster_arrive() { asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\" ::: \"memory\"); }",
+         {"DEV void cluster_arrive() { asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\" ::: "
+          "\"memory\"); }",
           {}}},
         {"cluster_wait", // and all others of the cluster do
-         {"DEV void cluster_wait() { asm volatile(\"barrier.cluster.wait.acquire.aligned;\" ::: \"memory\"); }", {}}},
+         {"DEV void cluster_wait() { asm volatile(\"barrier.cluster.wait.acquire.aligned;\" ::: \"memory\"); "
+          "}",
+          {}}},
         {"store_in_block", // at the same place of another block's shared memory
-         {"DEV void store_in_block(u32 at, u32 x, u32 block) { asm volatile(\"{.reg .b32 a; mapa.shared::cluster.u32 "
-          "a, %0, %2;\\n st.shared::cluster.u32 [a], %1;}\" ::\"r\"(at), \"r\"(x), \"r\"(block) : \"memory\"); }",
+         {"DEV void store_in_block(u32 at, u32 x, u32 block) { asm volatile(\"{.reg .b32 a; "
+          "mapa.shared::cluster.u32 "
+          "a, %0, %2;\\n st.shared::cluster.u32 [a], %1;}\" ::\"r\"(at), \"r\"(x), \"r\"(block) : "
+          "\"memory\"); }",
           {}}},
         {"cluster_rank",
          {"DEV u32 cluster_rank() { u32 r; asm volatile(\"mov.u32 %0, %%cluster_ctarank;\" : \"=r\"(r)); "

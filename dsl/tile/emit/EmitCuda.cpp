@@ -171,8 +171,8 @@ void CudaPrinter::role(const Role &r) {
 
 void CudaPrinter::statement(const Stmt &s) {
     auto say = [&](const char *wrapper) { line(fmt::format("{}();", dialect_.use(wrapper))); };
-    const bool meets = s.as<Wait>() || s.as<Release>() || s.as<Barrier>() || s.as<StageStore>() || s.as<TmaStore>() ||
-                       s.as<GlobalStore>() || s.as<Last>() || s.as<Load>();
+    const bool meets = s.as<Wait>() || s.as<Release>() || s.as<Barrier>() || s.as<StageStore>() ||
+                       s.as<TmaStore>() || s.as<GlobalStore>() || s.as<Last>() || s.as<Load>();
     if (k_.plan.slow_warp >= 0 && meets) {
         line(fmt::format("if (threadIdx.x / 32 == {}) __nanosleep(1000);", k_.plan.slow_warp));
     }

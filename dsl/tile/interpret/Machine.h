@@ -114,7 +114,8 @@ class Machine;
 /// Warpgroups that reduce together.
 struct Meeting {
     int arrived = 0;
-    std::map<int64_t, std::map<int64_t, double>> values; ///< left coordinate -> coordinate of the axis -> value
+    std::map<int64_t, std::map<int64_t, double>>
+        values; ///< left coordinate -> coordinate of the axis -> value
 };
 
 /// Blocks that run together, by their numbers in the cluster.

@@ -297,7 +297,8 @@ bool Machine::run(Actor &a, const Reduce &o, const Stmt &s) {
     // A warpgroup that has to wait for the others has put its values down already.
     const int blocks = o.blocks > 1 ? static_cast<int>(cluster_.blocks.size()) : 1;
     if (o.blocks != blocks) {
-        fault(a, fmt::format("a reduction over {} blocks in a cluster of {}", o.blocks, cluster_.blocks.size()));
+        fault(a,
+              fmt::format("a reduction over {} blocks in a cluster of {}", o.blocks, cluster_.blocks.size()));
     }
     const int groups = (meets(over, o.axis) ? k_.warpgroups() : 1) * blocks;
     const bool together = !t.partial && groups > 1;

@@ -18,6 +18,7 @@ public:
         rings();
         bytes(k_.body);
         clusters();
+        reductions();
         walk(k_.body, [&](const Stmt &s) { copies(s); });
         if (k_.shared_bytes > 0) {
             shared_memory();
@@ -128,6 +129,36 @@ private:
     }
 
     /// Blocks that fill slots for each other: each part of a slot comes once, and everybody tells those who wait for it.
+    /// What is reduced along an axis that blocks share must be reduced over all of them, and nothing else.
+    void reductions() {
+        std::set<std::string> shared; // stores tell: there each block has its own part
+        const int n = k_.plan.spread_blocks;
+        walk(k_.body, [&](const Stmt &s) {
+            const Store *store = s.as<Store>();
+            const GlobalStore *direct = s.as<GlobalStore>();
+            if (n > 1 && (store || direct)) {
+                for (const ViewDim &d : (store ? store->to : direct->to).dims) {
+                    if (!d.axis.empty() && Halide::Internal::expr_uses_var(d.base, "cluster.rank")) {
+                        shared.insert(d.axis);
+                    }
+                }
+            }
+        });
+        walk(k_.body, [&](const Stmt &s) {
+            const Reduce *r = s.as<Reduce>();
+            if (r && r->blocks != (shared.count(r->axis) ? n : 1)) {
+                f_.add("K1155",
+                       fmt::format("a reduction over {} blocks along `{}`, of which {} have a part each",
+                                   r->blocks, r->axis, shared.count(r->axis) ? n : 1),
+                       &s);
+            } else if (r && r->blocks > 1 && k_.tile(r->dst).partial) {
+                f_.add("K1155",
+                       fmt::format("`{}` is left spread over threads, and is to meet over blocks", r->dst),
+                       &s);
+            }
+        });
+    }
+
     void clusters() {
         const int n = k_.cluster_blocks();
         if (limits_.cluster_blocks > 0 && n > limits_.cluster_blocks) {

@@ -35,10 +35,11 @@ void spread_cluster(Kernel &k) {
     }
     const std::string axis = axis_of(k, k.plan.spread);
     if (axis.empty()) {
-        refuse("K1154",
-               fmt::format("`{}` is no dimension of the tile of `{}`: a cluster has nothing to spread it over",
-                           k.plan.spread, k.plan.kernel),
-               k.plan.spread_span, {"name a Var that one tile spans: `whole(j, 131072).spread(j, 8)`"});
+        refuse(
+            "K1154",
+            fmt::format("`{}` is no dimension of the tile of `{}`: a cluster has nothing to spread it over",
+                        k.plan.spread, k.plan.kernel),
+            k.plan.spread_span, {"name a Var that one tile spans: `whole(j, 131072).spread(j, 8)`"});
     }
     const int extent = k.axes.at(axis), part = extent / blocks;
     if (part * blocks != extent) {
@@ -50,11 +51,13 @@ void spread_cluster(Kernel &k) {
     if (k.plan.producers > 0) {
         walk(k.body, [&](const Stmt &s) {
             if (s.as<Copy>()) {
-                refuse("K1154",
-                       fmt::format("a producer copies for `{}`, and blocks of a cluster that share a tile have "
-                                   "threads of one role only",
-                                   k.plan.kernel),
-                       k.plan.spread_span, {"write `warpgroups(…, producers = 0)`, or keep the input in Register"});
+                refuse(
+                    "K1154",
+                    fmt::format("a producer copies for `{}`, and blocks of a cluster that share a tile have "
+                                "threads of one role only",
+                                k.plan.kernel),
+                    k.plan.spread_span,
+                    {"write `warpgroups(…, producers = 0)`, or keep the input in Register"});
             }
         });
     }
@@ -82,11 +85,12 @@ void spread_cluster(Kernel &k) {
         } else if (Reduce *r = s.as<Reduce>(); r && r->axis == axis) {
             r->blocks = blocks;
         } else if (const Mma *m = s.as<Mma>(); m && m->axis == axis) {
-            refuse("K1154",
-                   fmt::format("the product in `{}` sums along `{}`, which the blocks of a cluster share: only "
-                               "reductions meet over a cluster",
-                               s.func, k.plan.spread),
-                   k.plan.spread_span, {"spread another Var, or deal the sum to blocks: `split_reduce`"});
+            refuse(
+                "K1154",
+                fmt::format("the product in `{}` sums along `{}`, which the blocks of a cluster share: only "
+                            "reductions meet over a cluster",
+                            s.func, k.plan.spread),
+                k.plan.spread_span, {"spread another Var, or deal the sum to blocks: `split_reduce`"});
         }
     });
     k.remarks.push_back(fmt::format("spread_cluster: {} blocks hold a tile together, {} of `{}` each", blocks,
