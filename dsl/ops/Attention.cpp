@@ -6,64 +6,6 @@ namespace kiln::ops {
 
 using namespace Halide;
 
-Mask no_mask() {
-    return [](const ScoreAt &) { return Internal::const_true(); };
-}
-
-Mask causal() {
-    return [](const ScoreAt &at) { return at.j <= at.diagonal(); };
-}
-
-Mask window(Expr left, Expr right) {
-    return [left, right](const ScoreAt &at) {
-        return (left < 0 || at.j >= at.diagonal() - left) && (right < 0 || at.j <= at.diagonal() + right);
-    };
-}
-
-Mask prefix(Expr length) {
-    return [length](const ScoreAt &at) { return at.j <= at.diagonal() || at.j < length; };
-}
-
-Mask both(const Mask &a, const Mask &b) {
-    return [a, b](const ScoreAt &at) { return a(at) && b(at); };
-}
-
-ScoreChange no_change() {
-    return [](Expr score, const ScoreAt &) { return score; };
-}
-
-ScoreChange softcap(Expr cap) {
-    return [cap](Expr score, const ScoreAt &) { return cap * tanh(score / cap); };
-}
-
-ScoreChange alibi(std::function<Expr(Expr)> slope) {
-    return [slope](Expr score, const ScoreAt &at) {
-        return score - slope(at.head) * cast<float>(abs(at.diagonal() - at.j));
-    };
-}
-
-std::function<Expr(Expr)> alibi_slopes(Expr heads) {
-    return [heads](Expr head) {
-        // 2^x as e^(x log 2): one exponential a row, hoisted out of the keys.
-        return exp(-5.545177444f * cast<float>(head + 1) / cast<float>(heads));
-    };
-}
-
-ScoreChange then(const ScoreChange &first, const ScoreChange &second) {
-    return [first, second](Expr score, const ScoreAt &at) { return second(first(score, at), at); };
-}
-
-Expr block_may_be_seen(const Mask &mask, const ScoreAt &at, Expr i0, Expr i1, Expr j0, Expr j1) {
-    ScoreAt box = at;
-    box.i = Internal::Variable::make(Int(32), "mask_i");
-    box.j = Internal::Variable::make(Int(32), "mask_j");
-    Internal::Scope<Internal::Interval> scope;
-    scope.push("mask_i", Internal::Interval(i0, i1));
-    scope.push("mask_j", Internal::Interval(j0, j1));
-    Internal::Interval seen = Internal::bounds_of_expr_in_scope(mask(box), scope);
-    return seen.has_upper_bound() ? Internal::simplify(seen.max) : Internal::const_true();
-}
-
 namespace {
 
 /// What both forms need, and how they name it.
@@ -87,41 +29,85 @@ private:
         return unsafe_promise_clamped(min(key, max(shape_.keys - 1, 0)), 0, shape_.keys - 1);
     }
     Expr key(Expr in_block, Expr block) { return block * options_.block + in_block; }
-    ScoreAt score_at(Expr query, Expr key) { return {query, key, head, batch, shape_.queries, shape_.keys}; }
+    Expr readable_query(Expr query) { return clamp(query, 0, max(shape_.queries - 1, 0)); }
 
-    /// Whether the block of queries around i sees the block of keys `block`.
-    Expr seen(Expr block) {
-        Expr i0 = (i / options_.block_i) * options_.block_i, j0 = block * options_.block;
-        return block_may_be_seen(options_.mask, score_at(i, 0), i0, i0 + options_.block_i - 1, j0,
-                                 j0 + options_.block - 1);
+    ScoreAt score_at(Expr query, Expr key) {
+        return {query, key, head, batch, shape_.queries, shape_.keys, {}};
+    }
+
+    /// The Func that holds a query's range of keys, over `vars`; `query` in terms of them.
+    void define_ranges(const std::vector<Var> &vars, Expr query) {
+        if (options_.ranges) {
+            KeyRange range = options_.ranges(readable_query(query), batch);
+            result.range = named("range");
+            result.range(vars) = Tuple(range.first, range.end, range.shift);
+        }
+    }
+
+    /// Whether `place` counts. `at`: the arguments of `range` there.
+    Expr allowed(ScoreAt place, const std::vector<Expr> &at) {
+        Expr exists = place.j < shape_.keys;
+        if (options_.ranges) {
+            FuncRef range = result.range(at);
+            exists = exists && place.j >= range[0] && place.j < range[1];
+            place.shift = range[2];
+        }
+        return exists && options_.mask(place);
+    }
+    /// The scaled score, changed and masked.
+    Expr score(Expr product, ScoreAt place, const std::vector<Expr> &at) {
+        Expr counts = allowed(place, at);
+        if (options_.ranges) {
+            place.shift = result.range(at)[2];
+        }
+        return masked(counts, options_.change(product * scale_, place));
+    }
+
+    /// Whether one of the block_i queries from `i0` on may see a key of block `t`.
+    Expr seen(Expr i0, Expr t) {
+        Expr i1 = i0 + options_.block_i - 1, j0 = t * options_.block, j1 = j0 + options_.block - 1;
+        ScoreAt place = score_at(i0, 0);
+        Expr may, low, high;
+        if (options_.ranges) {
+            Expr last = readable_query(i1);
+            KeyRange a = options_.ranges(readable_query(i0), batch), b = options_.ranges(last, batch);
+            Expr end = max(a.end, b.end), same = a.first == b.first && a.end == b.end;
+            // Between documents the shift is only known to leave the diagonal before the end.
+            const int far = 1 << 29;
+            place.shift = a.shift;
+            low = select(same, a.shift, -far);
+            high = select(same, a.shift, end - 1 - i0);
+            may = j1 >= min(a.first, b.first) && j0 < end;
+        }
+        Expr by_mask = block_may_be_seen(options_.mask, place, i0, i1, j0, j1, low, high);
+        may = may.defined() ? may && by_mask : by_mask;
+        return options_.block_seen ? may && options_.block_seen(place, i0, i1, j0, j1) : may;
     }
     void where(RDom &r, const Expr &predicate) {
         if (!Internal::is_const_one(predicate)) {
             r.where(predicate);
         }
     }
-
-    void scores() {
-        // Keys past the end repeat the last one: their scores are masked. (Not a select: see masked().)
-        Func &kb = result.k_block = named("k_block");
-        kb(d, j, t, head, batch) = k_(d, readable(key(j, t)), head, batch);
-
-        RDom rd(0, shape_.d, "rd");
-        Func &qk = result.qk = named("qk");
-        qk(j, t, i, head, batch) = 0.0f;
-        qk(j, t, i, head, batch) += f32(q_(rd, i, head, batch)) * f32(kb(rd, j, t, head / group_, batch));
-
-        ScoreAt place = score_at(i, key(j, t));
-        Expr score = options_.change(qk(j, t, i, head, batch) * scale_, place);
-        Func &s = result.s = named("s");
-        s(j, t, i, head, batch) = masked(place.j < shape_.keys && options_.mask(place), score);
-    }
+    bool seen_at_run_time() const { return bool(options_.ranges) || bool(options_.block_seen); }
 
     /// The reduction over keys ends at the last one; Halide's bounds inference sees that only with min.
     Expr value(Expr c, Expr key) { return f32(v_(c, readable(key), head / group_, batch)); }
+    RDom keys_of_block(const char *name) {
+        RDom r(0, options_.block, name);
+        r.where(key(r, t) < shape_.keys);
+        return r;
+    }
+    /// `weight` · `value` where that is to count: 0 · NaN is NaN.
+    Expr guarded(Expr weight, Expr value) { return select(is_zero(weight), 0.0f, weight * value); }
 
     /// `l` and `m` at any c: they are the same for all.
-    void finish(const Expr &o, const Expr &m, const Expr &l) {
+    void finish(Expr o, Expr m, Expr l) {
+        if (options_.sink) {
+            Expr sink = options_.sink(head), top = max(m, sink), old = exp(m - safe(top));
+            o = o * old;
+            l = l * old + exp(sink - safe(top));
+            m = top;
+        }
         // l is at least 1 where any key is allowed; NaN is not 0.
         Expr value = select(is_zero(l), 0.0f, o / l);
         Expr log_sum = select(is_zero(l), minus_inf(), m + log(l));
@@ -140,27 +126,39 @@ private:
     }
 
     void blocks() {
-        scores();
+        define_ranges({i, batch}, i);
+        // Keys past the end repeat the last one: their scores are masked. (Not a select: see masked().)
+        Func &kb = result.k_block = named("k_block");
+        kb(d, j, t, head, batch) = k_(d, readable(key(j, t)), head, batch);
+
+        RDom rd(0, shape_.d, "rd");
+        Func &qk = result.qk = named("qk");
+        qk(j, t, i, head, batch) = 0.0f;
+        qk(j, t, i, head, batch) += f32(q_(rd, i, head, batch)) * f32(kb(rd, j, t, head / group_, batch));
+
+        Func &s = result.s = named("s");
+        s(j, t, i, head, batch) = score(qk(j, t, i, head, batch), score_at(i, key(j, t)), {i, batch});
+
         RDom rj(0, options_.block, "rj");
         Func &b = result.b = named("b");
         b(t, i, head, batch) = minus_inf();
-        b(t, i, head, batch) = max(b(t, i, head, batch), result.s(rj, t, i, head, batch));
+        b(t, i, head, batch) = max(b(t, i, head, batch), s(rj, t, i, head, batch));
 
         Func &p = result.p = named("p");
-        p(j, t, i, head, batch) = exp(result.s(j, t, i, head, batch) - safe(b(t, i, head, batch)));
+        p(j, t, i, head, batch) = exp(s(j, t, i, head, batch) - safe(b(t, i, head, batch)));
 
         Func &sum = result.sum = named("sum");
         sum(t, i, head, batch) = 0.0f;
         sum(t, i, head, batch) += p(rj, t, i, head, batch);
 
-        RDom rv(0, options_.block, "rv");
-        rv.where(key(rv, t) < shape_.keys);
+        RDom rv = keys_of_block("rv");
         Func &pv = result.pv = named("pv");
+        Expr weight = f32(to_type(options_.weights, p(rv, t, i, head, batch))), v = value(c, key(rv, t));
         pv(c, t, i, head, batch) = 0.0f;
-        pv(c, t, i, head, batch) += p(rv, t, i, head, batch) * value(c, key(rv, t));
+        pv(c, t, i, head, batch) += options_.guard_values ? guarded(weight, v) : weight * v;
 
         RDom rt(0, blocks_, "rt");
-        where(rt, seen(rt));
+        where(rt, seen((i / options_.block_i) * options_.block_i, rt));
         Func &acc = result.acc = named("acc");
         acc(c, i, head, batch) = Tuple(minus_inf(), 0.0f, 0.0f);
         Expr m = acc(c, i, head, batch)[0], l = acc(c, i, head, batch)[1], o = acc(c, i, head, batch)[2];
@@ -177,19 +175,22 @@ private:
     /// on the length, and skipping that depends on `ib` alone (a condition on single queries would be solved for them).
     void rows() {
         Expr query = ib * options_.block_i + i;
+        define_ranges({i, ib, batch}, query);
         Func &qb = result.q_block = named("q_block");
         qb(d, i, ib, head, batch) = q_(d, min(query, max(shape_.queries - 1, 0)), head, batch);
 
         RDom rd(0, shape_.d, "rd");
+        if (seen_at_run_time()) { // else bounds inference leaves out what no block reads
+            where(rd, seen(ib * options_.block_i, t));
+        }
         Func &qk = result.qk = named("qk");
         qk(j, t, i, ib, head, batch) = 0.0f;
         qk(j, t, i, ib, head, batch) +=
             f32(qb(rd, i, ib, head, batch)) * f32(k_(rd, readable(key(j, t)), head / group_, batch));
 
-        ScoreAt place = score_at(query, key(j, t));
-        Expr score = options_.change(qk(j, t, i, ib, head, batch) * scale_, place);
         Func &s = result.s = named("s");
-        s(j, t, i, ib, head, batch) = masked(place.j < shape_.keys && options_.mask(place), score);
+        s(j, t, i, ib, head, batch) =
+            score(qk(j, t, i, ib, head, batch), score_at(query, key(j, t)), {i, ib, batch});
 
         RDom rj(0, options_.block, "rj");
         Func &b = result.b = named("b");
@@ -198,9 +199,7 @@ private:
 
         auto seen_blocks = [&](const char *name) {
             RDom r(0, blocks_, name);
-            Expr i0 = ib * options_.block_i, j0 = r * options_.block;
-            where(r, block_may_be_seen(options_.mask, score_at(i0, 0), i0, i0 + options_.block_i - 1, j0,
-                                       j0 + options_.block - 1));
+            where(r, seen(ib * options_.block_i, r));
             return r;
         };
         RDom rm = seen_blocks("rm");
@@ -215,8 +214,7 @@ private:
         sum(t, i, ib, head, batch) = 0.0f;
         sum(t, i, ib, head, batch) += p(rj, t, i, ib, head, batch);
 
-        RDom rv(0, options_.block, "rv");
-        rv.where(key(rv, t) < shape_.keys);
+        RDom rv = keys_of_block("rv");
         Func &pv = result.pv = named("pv");
         pv(c, t, i, ib, head, batch) = 0.0f;
         pv(c, t, i, ib, head, batch) += p(rv, t, i, ib, head, batch) * value(c, key(rv, t));
@@ -229,7 +227,31 @@ private:
 
         Expr in = i % options_.block_i, block = i / options_.block_i;
         FuncRef a = acc(c, in, block, head, batch);
-        finish(a[1], m(in, block, head, batch), a[0]);
+        Expr o = options_.guard_values ? summed_again(a, in, block) : Expr(a[1]);
+        finish(o, m(in, block, head, batch), a[0]);
+    }
+
+    /// The sum of products, with those left out whose weight is 0, in columns where acc's came out as NaN: a test of each
+    /// product would double the time of that loop. Gives the sum to use.
+    Expr summed_again(const FuncRef &in_acc, const Expr &in, const Expr &block) {
+        auto u32 = [](uint32_t x) { return cast<uint32_t>(Expr(x)); };
+        Func &top = result.o_top = named("o_top"), &again = result.o_again = named("o_again");
+        RDom ri(0, options_.block_i, "ri");
+        Expr bits = reinterpret<uint32_t>(result.acc(c, ri, ib, head, batch)[1]) & u32(0x7fffffff);
+        top(c, ib, head, batch) = u32(0);
+        top(c, ib, head, batch) = max(top(c, ib, head, batch), bits);
+
+        RDom rg(0, options_.block, 0, blocks_, "rg");
+        Expr in_block = rg.x, of_block = rg.y;
+        rg.where(top(c, ib, head, batch) > u32(0x7f800000));
+        where(rg, seen(ib * options_.block_i, of_block));
+        rg.where(key(in_block, of_block) < shape_.keys);
+        Expr weight =
+            exp(result.s(in_block, of_block, i, ib, head, batch) - safe(result.m(i, ib, head, batch)));
+        again(c, i, ib, head, batch) = 0.0f;
+        again(c, i, ib, head, batch) += guarded(weight, value(c, key(in_block, of_block)));
+        return select(top(c, block, head, batch) > u32(0x7f800000), again(c, in, block, head, batch),
+                      in_acc[1]);
     }
 
     Func q_, k_, v_;
