@@ -173,8 +173,8 @@ private:
                 reduction *= l.extent;
             }
         }
-        for (const DimInfo &d : body.stage->dims) {
-            exact *= model.span(*body.stage, d.name, static_cast<int>(body.stage->loops.size()));
+        for (size_t d = 0; d < body.stage->dims.size(); d++) {
+            exact *= model.span(*body.stage, static_cast<int>(d), static_cast<int>(body.stage->loops.size()));
         }
         double own = 1;
         for (const ModelLoop &l : body.loops) {
@@ -244,7 +244,7 @@ private:
                scatters = 0, bytes = 0, held = 0, accumulators = 0, operands = 0;
         std::vector<double> kept;
         for (const ModelAccess &a : body.accesses) {
-            double times = a.count, width = 1;
+            double times = a.count, held_times = a.count, width = 1;
             bool contiguous = false, strided = false;
             for (size_t i = 0; i < body.loops.size(); i++) {
                 const ModelLoop &l = body.loops[i];
@@ -261,6 +261,7 @@ private:
                     }
                 } else if (moves) {
                     times *= l.extent;
+                    held_times *= l.reduction ? 1 : l.extent;
                 }
             }
             // Copies of a stencil's reads that meet: neighbouring points share all but the rim.
@@ -293,7 +294,7 @@ private:
             double registers_of =
                 times * std::max(1.0, std::ceil(width * a.bytes / std::max(1.0, limits.lanes * 4.0)));
             if (gpu) {
-                registers_of = times * width * a.bytes / 4;
+                registers_of = held_times * width * a.bytes / 4;
             }
             if (a.is_store && body.is_reduction) {
                 accumulators = registers_of;

@@ -65,11 +65,32 @@ const StageNest *NestModel::at_stage(const NestLevel &level) const {
     return nullptr;
 }
 
+int NestModel::dim_index(const StageNest &stage, const std::string &dim) {
+    for (size_t d = 0; d < stage.dims.size(); d++) {
+        if (stage.dims[d].name == dim) {
+            return static_cast<int>(d);
+        }
+    }
+    return -1;
+}
+
 void NestModel::refresh(const FuncNest &f) {
     const FuncAlgorithm *algorithm = problem.algorithm->find(f.name);
     for (size_t i = 0; i < f.stages.size(); i++) {
         const StageNest *s = chosen.at(f.name)[i];
         StageNumbers &n = numbers[s];
+        // Names as numbers: dimensions first, then what steps make.
+        std::vector<const std::string *> names;
+        auto id = [&](const std::string &name, bool fresh) {
+            for (size_t k = names.size(); k-- > 0 && !fresh;) {
+                if (*names[k] == name) {
+                    return static_cast<int>(k);
+                }
+            }
+            names.push_back(&name);
+            return static_cast<int>(names.size()) - 1;
+        };
+        std::vector<double> whole;
         for (const DimInfo &d : s->dims) {
             double extent = d.extent ? static_cast<double>(*d.extent) : 1;
             auto arg = std::find(f.args.begin(), f.args.end(), d.name);
@@ -84,69 +105,127 @@ void NestModel::refresh(const FuncNest &f) {
                 }
                 extent = std::max(1.0, algorithm->stages[i].points / others);
             }
-            n.extents[d.name] = std::max(1.0, extent);
+            id(d.name, true);
+            whole.push_back(std::max(1.0, extent));
         }
+        const size_t dims = whole.size();
+        struct Made {
+            int old, outer, inner;
+        };
+        std::vector<Made> made;
         for (const LoopStep &step : s->steps) {
+            Made m{-1, -1, -1};
+            auto set = [&](int at, double value) {
+                whole.resize(names.size(), 1);
+                whole[static_cast<size_t>(at)] = value;
+            };
             switch (step.kind) {
             case LoopStep::Kind::Split: {
-                double old = n.extents[step.old], factor = static_cast<double>(step.factor.value_or(1));
-                n.extents[step.inner] = factor;
-                n.extents[step.outer] = std::max(1.0, ceil_div(old, factor));
+                m.old = id(step.old, false);
+                whole.resize(names.size(), 1);
+                double old = whole[static_cast<size_t>(m.old)],
+                       factor = static_cast<double>(step.factor.value_or(1));
+                m.inner = id(step.inner, true);
+                set(m.inner, factor);
+                m.outer = id(step.outer, true);
+                set(m.outer, std::max(1.0, ceil_div(old, factor)));
                 break;
             }
-            case LoopStep::Kind::Fuse:
-                n.extents[step.old] = n.extents[step.inner] * n.extents[step.outer];
+            case LoopStep::Kind::Fuse: {
+                m.inner = id(step.inner, false), m.outer = id(step.outer, false);
+                whole.resize(names.size(), 1);
+                double both = whole[static_cast<size_t>(m.inner)] * whole[static_cast<size_t>(m.outer)];
+                m.old = id(step.old, true);
+                set(m.old, both);
                 break;
-            case LoopStep::Kind::Rename:
-                n.extents[step.inner] = n.extents[step.old];
+            }
+            case LoopStep::Kind::Rename: {
+                m.old = id(step.old, false);
+                whole.resize(names.size(), 1);
+                double old = whole[static_cast<size_t>(m.old)];
+                m.inner = id(step.inner, true);
+                set(m.inner, old);
                 break;
+            }
             case LoopStep::Kind::Rfactor:
                 break;
             }
+            made.push_back(m);
+        }
+        std::vector<int> loop_ids;
+        for (const Loop &l : s->loops) {
+            loop_ids.push_back(id(l.name, false));
+            whole.resize(names.size(), 1);
+            n.loops.push_back(whole[static_cast<size_t>(loop_ids.back())]);
+        }
+        // Splits are undone from the last to the first.
+        std::vector<double> now(names.size());
+        auto undo = [&](auto &&visit) {
+            for (size_t k = made.size(); k-- > 0;) {
+                if (s->steps[k].kind != LoopStep::Kind::Rfactor) {
+                    visit(s->steps[k], made[k]);
+                }
+            }
+        };
+        for (size_t level = 0; level <= s->loops.size(); level++) {
+            std::fill(now.begin(), now.end(), 1);
+            for (size_t l = 0; l < level; l++) {
+                now[static_cast<size_t>(loop_ids[l])] = n.loops[l];
+            }
+            undo([&](const LoopStep &step, const Made &m) {
+                auto at = [&](int k) -> double & { return now[static_cast<size_t>(k)]; };
+                switch (step.kind) {
+                case LoopStep::Kind::Split: {
+                    double factor = static_cast<double>(step.factor.value_or(1));
+                    at(m.old) = at(m.outer) <= 1 ? at(m.inner) : (at(m.outer) - 1) * factor + at(m.inner);
+                    break;
+                }
+                case LoopStep::Kind::Fuse: {
+                    double fused = at(m.old), inner = whole[static_cast<size_t>(m.inner)];
+                    at(m.inner) = std::min(fused, inner);
+                    at(m.outer) =
+                        std::clamp(std::ceil(fused / inner), 1.0, whole[static_cast<size_t>(m.outer)]);
+                    break;
+                }
+                case LoopStep::Kind::Rename:
+                    at(m.old) = at(m.inner);
+                    break;
+                case LoopStep::Kind::Rfactor:
+                    break;
+                }
+            });
+            std::vector<double> spans;
+            for (size_t d = 0; d < dims; d++) {
+                spans.push_back(std::min(now[d], whole[d]));
+            }
+            n.spans.push_back(std::move(spans));
+        }
+        for (int loop : loop_ids) {
+            std::vector<char> runs(names.size(), 0);
+            runs[static_cast<size_t>(loop)] = 1;
+            undo([&](const LoopStep &step, const Made &m) {
+                auto at = [&](int k) -> char & { return runs[static_cast<size_t>(k)]; };
+                if (step.kind == LoopStep::Kind::Split) {
+                    at(m.old) = at(m.outer) || at(m.inner);
+                } else if (step.kind == LoopStep::Kind::Fuse) {
+                    at(m.inner) = at(m.outer) = at(m.old);
+                } else {
+                    at(m.old) = at(m.inner);
+                }
+            });
+            runs.resize(dims);
+            n.roots.push_back(std::move(runs));
         }
     }
 }
 
-double NestModel::span(const StageNest &stage, const std::string &dim, int level) const {
+double NestModel::span(const StageNest &stage, int dim, int level) const {
     auto known = numbers.find(&stage);
-    if (known == numbers.end()) {
+    if (known == numbers.end() || dim < 0 || level < 0) {
         return 1;
     }
-    // Splits are undone from the last to the first.
-    std::map<std::string, double> extents;
-    for (int i = 0; i < static_cast<int>(stage.loops.size()); i++) {
-        auto e = known->second.extents.find(stage.loops[i].name);
-        extents[stage.loops[i].name] = i < level && e != known->second.extents.end() ? e->second : 1;
-    }
-    auto get = [&](const std::string &name) {
-        auto it = extents.find(name);
-        return it == extents.end() ? 1.0 : it->second;
-    };
-    for (auto step = stage.steps.rbegin(); step != stage.steps.rend(); ++step) {
-        switch (step->kind) {
-        case LoopStep::Kind::Split: {
-            double outer = get(step->outer), inner = get(step->inner),
-                   factor = static_cast<double>(step->factor.value_or(1));
-            extents[step->old] = outer <= 1 ? inner : (outer - 1) * factor + inner;
-            break;
-        }
-        case LoopStep::Kind::Fuse: {
-            double fused = get(step->old), whole_inner = known->second.extents.at(step->inner),
-                   whole_outer = known->second.extents.at(step->outer);
-            extents[step->inner] = std::min(fused, whole_inner);
-            extents[step->outer] = std::clamp(std::ceil(fused / whole_inner), 1.0, whole_outer);
-            break;
-        }
-        case LoopStep::Kind::Rename:
-            extents[step->old] = get(step->inner);
-            break;
-        case LoopStep::Kind::Rfactor:
-            break;
-        }
-    }
-    auto whole = known->second.extents.find(dim);
-    double inside = get(dim);
-    return whole == known->second.extents.end() ? inside : std::min(inside, std::max(1.0, whole->second));
+    const auto &spans = known->second.spans;
+    return spans[std::min(static_cast<size_t>(level), spans.size() - 1)][static_cast<size_t>(dim)];
 }
 
 StageAlgorithm NestModel::stage_algorithm(const FuncNest &f, size_t stage) const {
@@ -380,13 +459,13 @@ const std::vector<double> &NestModel::box_at(const FuncNest &f, const NestLevel 
                 auto extent = [&](const std::string &loop) {
                     auto arg = std::find(c.args.begin(), c.args.end(), loop);
                     if (at_place) {
-                        return span(*stage, loop, stage->index_of(place.loop));
+                        return span(*stage, dim_index(*stage, loop), stage->index_of(place.loop));
                     }
                     if (arg != c.args.end()) {
                         size_t a = static_cast<size_t>(arg - c.args.begin());
                         return a < region->size() ? (*region)[a] : 1.0;
                     }
-                    return span(*stage, loop, static_cast<int>(stage->loops.size()));
+                    return span(*stage, dim_index(*stage, loop), static_cast<int>(stage->loops.size()));
                 };
                 for (size_t d = 0; d < most.size() && d < read.dims.size(); d++) {
                     double n = std::ceil(read.dims[d].elements(extent));
@@ -414,8 +493,7 @@ std::vector<ModelLoop> NestModel::chain_of(const NestLevel &level) const {
             l.reduction = stage->loops[i].is_rvar;
             auto n = numbers.find(stage);
             if (n != numbers.end()) {
-                auto e = n->second.extents.find(stage->loops[i].name);
-                l.extent = e == n->second.extents.end() ? 1 : e->second;
+                l.extent = n->second.loops[static_cast<size_t>(i)];
             }
             out.push_back(l);
         }
@@ -427,7 +505,7 @@ std::vector<ModelLoop> NestModel::chain_of(const NestLevel &level) const {
 
 void NestModel::add_terms(ModelAccess::Dim &dim, const FuncNest &f, const StageNest &stage,
                           const std::string &loop, double coefficient, int depth) const {
-    dim.terms.push_back({&stage, loop, coefficient});
+    dim.terms.push_back({&stage, dim_index(stage, loop), coefficient});
     // Where the Func is computed inside another one, its coordinates move with that one's.
     auto arg = std::find(f.args.begin(), f.args.end(), loop);
     if (arg == f.args.end() || f.compute.kind != NestLevel::Kind::At || f.is_output || depth > 16) {
@@ -509,8 +587,7 @@ void NestModel::add_body(const FuncNest &f, size_t stage) {
         ModelLoop l;
         l.stage = body.stage, l.index = i, l.kind = body.stage->loops[i].kind, l.own = true;
         l.reduction = body.stage->loops[i].is_rvar;
-        auto e = numbers[body.stage].extents.find(body.stage->loops[i].name);
-        l.extent = e == numbers[body.stage].extents.end() ? 1 : e->second;
+        l.extent = numbers[body.stage].loops[static_cast<size_t>(i)];
         body.loops.push_back(l);
     }
     body.useful_points = algorithm.points;
@@ -608,28 +685,26 @@ double NestModel::step(const ModelBody &body, const ModelAccess &access, size_t 
         return 0;
     }
     const ModelLoop &l = body.loops[loop];
-    const std::string &name = l.stage->loops[l.index].name;
+    auto known = numbers.find(l.stage);
+    if (known == numbers.end()) {
+        return 0;
+    }
     double inner = 0;
     for (size_t d = 0; d < access.dims.size(); d++) {
         for (const ModelAccess::Term &t : access.dims[d].terms) {
-            if (t.stage != l.stage) {
+            bool runs = t.stage == l.stage && t.dim >= 0 &&
+                        known->second.roots[static_cast<size_t>(l.index)][static_cast<size_t>(t.dim)];
+            if (!runs) {
                 continue;
             }
-            double one = span(*l.stage, t.dim, l.index), two = 0;
-            {
-                // One more iteration of this loop.
-                std::vector<std::string> roots = l.stage->roots_of(name);
-                if (std::find(roots.begin(), roots.end(), t.dim) == roots.end()) {
-                    continue;
-                }
-                double all = span(*l.stage, t.dim, l.index + 1);
-                two = l.extent > 1 ? (all - one) / (l.extent - 1) : one;
-            }
-            if (two <= 0) {
+            // One more iteration of this loop.
+            double one = span(*l.stage, t.dim, l.index), all = span(*l.stage, t.dim, l.index + 1);
+            double moved = l.extent > 1 ? (all - one) / (l.extent - 1) : one;
+            if (moved <= 0) {
                 continue;
             }
             if (d == 0) {
-                inner += t.coefficient * two;
+                inner += t.coefficient * moved;
             } else if (t.coefficient != 0) {
                 other = true;
             }

@@ -30,7 +30,7 @@ struct ModelAccess {
     std::vector<double> stored; ///< extents of the buffer
     struct Term {
         const StageNest *stage = nullptr; ///< whose dimension it is
-        std::string dim;
+        int dim = -1;                     ///< index in its `dims`; -1: none of them
         double coefficient = 1;
     };
     struct Dim {
@@ -60,7 +60,8 @@ public:
 
     std::vector<ModelBody> bodies; ///< producers first; none of tile kernels' Funcs
     /// Elements of a dimension of `stage` that its loops with index < `level` cover.
-    double span(const StageNest &stage, const std::string &dim, int level) const;
+    double span(const StageNest &stage, int dim, int level) const;
+    static int dim_index(const StageNest &stage, const std::string &dim);
     /// Elements along each dimension that an access touches while the loops at depth >= `depth` of its body run.
     void box(const ModelBody &body, const ModelAccess &access, size_t depth, std::vector<double> &out) const;
     /// The same in bytes of whole lines.
@@ -75,7 +76,9 @@ public:
 
 private:
     struct StageNumbers {
-        std::map<std::string, double> extents; ///< of dimensions and of every loop that there was
+        std::vector<double> loops;              ///< extents by index
+        std::vector<std::vector<double>> spans; ///< by level and dimension
+        std::vector<std::vector<char>> roots;   ///< by loop and dimension: whether it runs over it
     };
     struct Reads {
         OpCount ops;

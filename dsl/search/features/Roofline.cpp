@@ -53,7 +53,9 @@ Times cpu_times(const FeatureRow &r, const Device &d) {
         r[Feature::vector_loads] + r[Feature::scalar_loads] + cycles_of_gather * 2 * r[Feature::gathers];
     double stores = r[Feature::vector_stores] + r[Feature::scalar_stores] + 2 * r[Feature::scatters];
     double block = std::max(1.0, double(r[Feature::lanes]) * r[Feature::unrolled]);
-    double spills = r[Feature::spilled] * r[Feature::points] / block;
+    // A spilled value is stored and loaded in each step of the block; copies of a reduction's step are steps.
+    double steps = std::max(1.0, std::min(block, 8.0 * std::max(1.0f, r[Feature::chains])));
+    double spills = r[Feature::spilled] * r[Feature::points] / steps;
     loads += spills, stores += spills;
     double chains = std::clamp<double>(r[Feature::chains], 1, chains_needed);
     bool dependent = r[Feature::reduction_extent] > 1;
