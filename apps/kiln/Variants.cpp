@@ -40,8 +40,9 @@ void VariantOptions::define(CLI::App &app, bool several) {
             ->type_name("TARGET")
             ->allow_extra_args(false);
     schedule_option_ = app.add_option("-s,--schedule", schedules_,
-                                      fmt::format("The schedule file of the target before it, {}`default`{}",
-                                                  several ? "a folder of schedules, or " : "or ", again))
+                                      fmt::format("The schedule file of the target before it, a folder of "
+                                                  "schedules, or `default`{}",
+                                                  again))
                            ->type_name("FILE")
                            ->allow_extra_args(false);
     knob_option_ = app.add_option("-k,--knob", knobs_,
@@ -61,8 +62,9 @@ void VariantOptions::define(CLI::App &app, bool several) {
         ->allow_extra_args(false);
 }
 
-std::vector<VariantRequest> VariantOptions::requests(const CLI::App &app,
-                                                     std::map<std::string, std::string> &sources) const {
+std::vector<VariantRequest>
+VariantOptions::requests(const CLI::App &app, std::map<std::string, std::string> &sources,
+                         const std::function<std::vector<VariantRequest>(const Target &)> &tuned) const {
     std::vector<Draft> drafts(1);
     std::map<const CLI::Option *, size_t> used;
     for (const CLI::Option *option : app.parse_order()) {
@@ -99,6 +101,13 @@ std::vector<VariantRequest> VariantOptions::requests(const CLI::App &app,
         variant.target = draft.target.value_or(Target{});
         variant.knobs = parse_knobs(draft.knobs);
         variant.conditions = draft.conditions;
+        if (tuned && draft.schedule == "auto") {
+            for (VariantRequest &one : tuned(variant.target)) {
+                one.conditions.insert(one.conditions.end(), draft.conditions.begin(), draft.conditions.end());
+                out.push_back(std::move(one));
+            }
+            continue;
+        }
         if (draft.schedule && std::filesystem::is_directory(*draft.schedule)) {
             variant.schedule_file = *draft.schedule;
         } else if (draft.schedule && *draft.schedule != "default") {

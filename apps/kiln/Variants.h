@@ -6,6 +6,8 @@
 #include "apps/kiln/Generators.h"
 #include "dsl/lower/BuildLibrary.h"
 
+#include <functional>
+
 namespace kiln::cli {
 
 class VariantOptions {
@@ -17,8 +19,10 @@ public:
     /// --target before them (to the first one where there is none before). A second --schedule after one --target makes
     /// another variant of that target. A folder stands for all variants that it has for the target. Without --target, that of the schedule, or plain `cpu`. Reads the schedule files
     /// and keeps their texts in `sources`. Throws Error: K0930… for the files, K0923 for a condition.
-    std::vector<VariantRequest> requests(const CLI::App &app,
-                                         std::map<std::string, std::string> &sources) const;
+    /// `tuned` gives the variants of `--schedule auto` for a target; without it that is a file like any other.
+    std::vector<VariantRequest>
+    requests(const CLI::App &app, std::map<std::string, std::string> &sources,
+             const std::function<std::vector<VariantRequest>(const Target &)> &tuned = {}) const;
 
     Params params() const { return parse_params(params_); }
 

@@ -259,6 +259,11 @@ TEST_F(CliCommandTest, ExplainCountsWorkAndBytes) {
     EXPECT_EQ(json["work"]["flops"], 2.0 * 333 * 777 * 555);
     EXPECT_EQ(json["work"]["bytes"], 4.0 * (333 * 555 + 555 * 777 + 333 * 777));
     EXPECT_NE(kiln({"explain", "gemm"}).out.find("acc.update()"), std::string::npos);
+    // A folder of schedules stands for the one that serves every call.
+    CliRun folder =
+        kiln({"explain", "softmax", "--target", "cpu-avx2", "--schedule", KILN_SOURCE_DIR "/schedules"});
+    EXPECT_EQ(folder.code, 0) << folder.err;
+    EXPECT_EQ(folder.out.find("softmax by `softmax_avx2` on cpu-avx2"), 0u) << folder.out;
 }
 
 /// The program in the background, and what it prints line by line.

@@ -1,4 +1,4 @@
-#include "apps/kiln/Variants.h"
+#include "apps/kiln/KernelOptions.h"
 #include "apps/kiln/Workloads.h"
 #include "apps/kiln/commands/Commands.h"
 #include "dsl/check/BenchKernel.h"
@@ -6,7 +6,6 @@
 #include "dsl/target/Device.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 namespace kiln::cli {
 
@@ -43,48 +42,33 @@ public:
     }
 
     void define(CLI::App &app) override {
-        app_ = &app;
-        app.add_option("GENERATOR", generator_, "The algorithm")->required()->type_name("GENERATOR");
-        variants_.define(app, false);
-        app.add_option("-w,--work", works_,
-                       "A problem of the generator, by name; may be repeated; else those for timing")
-            ->type_name("NAME")
-            ->allow_extra_args(false);
-        app.add_option("--archive", archive_, "Time this NAME.a that is built already")->type_name("FILE");
+        kernel_.define(app, "Time", false, "; else those for timing");
         app.add_option("-b,--baseline", baseline_,
                        "What runs in turn: copy, default, adams2019, mullapudi2016, li2018, archive:FILE")
             ->type_name("NAME");
         app.add_option("--seconds", seconds_, "Time spent on each problem, warm and cold each")
             ->type_name("SECONDS")
             ->capture_default_str();
-        app.add_option("--threads", threads_, "Threads of a CPU kernel")->type_name("N");
-        app.add_option("--device", device_, "Which GPU, from 0")->type_name("N");
         app.add_option("--output", output_, "Add the rows to this results file")->type_name("FILE");
     }
 
     Report run(const Settings &settings) override {
         Report report;
-        load_generators(settings.load);
-        require_generator(generator_);
         BenchRequest request;
-        request.build.generator = generator_;
-        request.build.load = settings.load;
-        request.build.params = variants_.params();
-        request.build.variants = variants_.requests(*app_, report.sources);
-        request.archive = archive_;
+        kernel_.fill(request, settings.load, report.sources);
         request.baseline = baseline_;
         request.seconds = seconds_;
-        request.threads = threads_;
-        request.device = device_;
+        const std::string &generator = kernel_.generator();
         Device device = device_for(request.build.variants.front().target);
         std::vector<Workload> works =
-            works_.empty() ? bench_workloads(generator_, request.build.params, request.archive.empty())
-                           : workloads_by_name(generator_, works_);
+            kernel_.works().empty()
+                ? bench_workloads(generator, request.build.params, request.archive.empty())
+                : workloads_by_name(generator, kernel_.works());
         report.data["device"] = device.name;
         report.data["driver"] = device.driver;
         report.data["rows"] = nlohmann::ordered_json::array();
         std::vector<BenchRow> rows;
-        Activity activity(fmt::format("timing {}", generator_), works.size());
+        Activity activity(fmt::format("timing {}", generator), works.size());
         for (size_t i = 0; i < works.size(); i++) {
             activity.at(i, works[i].name);
             request.workload = works[i];
@@ -99,32 +83,15 @@ public:
             rows.push_back(timed.row);
         }
         if (!output_.empty() && !rows.empty()) {
-            write_results(output_, device, command_line(), rows);
+            write_results(output_, device, kernel_.command_line(), rows);
         }
         return report;
     }
 
 private:
-    /// As the results file keeps it, so that anybody can repeat it.
-    std::string command_line() const {
-        std::string text = fmt::format("kiln bench {}", generator_);
-        for (const CLI::Option *option : app_->parse_order()) {
-            if (option->nonpositional() && option->get_lnames().front() != "output") {
-                text += fmt::format(" --{}", option->get_lnames().front());
-                if (option->get_expected_max() > 0) {
-                    text += fmt::format(" {}", fmt::join(option->results(), " "));
-                }
-            }
-        }
-        return text;
-    }
-
-    CLI::App *app_ = nullptr;
-    VariantOptions variants_;
-    std::string generator_, archive_, baseline_, output_;
-    std::vector<std::string> works_;
+    KernelOptions kernel_;
+    std::string baseline_, output_;
     double seconds_ = 1.0;
-    int threads_ = 0, device_ = 0;
 };
 
 } // namespace

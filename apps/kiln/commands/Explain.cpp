@@ -3,6 +3,7 @@
 #include "apps/kiln/Workloads.h"
 #include "apps/kiln/commands/Commands.h"
 #include "dsl/check/CheckKernel.h"
+#include "dsl/lower/LibraryRequest.h"
 #include "dsl/lower/Work.h"
 #include "dsl/target/Device.h"
 
@@ -215,6 +216,13 @@ public:
         require_generator(generator_);
         VariantRequest variant = variants_.requests(*app_, report.sources).front();
         CheckOutcome outcome;
+        if (variant.schedule_text.empty() &&
+            !variant.schedule_file.empty()) { // a folder: what serves every call
+            variant =
+                choose_schedules(generator_, variant.target, {variant.schedule_file}, variants_.params())
+                    .back();
+            report.sources[variant.schedule_file] = variant.schedule_text;
+        }
         if (variant.schedule_file.empty()) {
             outcome = check_default_schedule(generator_, variants_.params(), variant.target);
         } else {
