@@ -20,7 +20,7 @@ set(KILN_HALIDE_LIBRARY $<TARGET_FILE:Halide::Halide>)
 ")
 
 set_target_properties(kiln kiln_generators PROPERTIES INSTALL_RPATH "$ORIGIN")
-foreach(program kiln_program kiln-build)
+foreach(program kiln_program kiln-build kiln-measure)
   if(TARGET ${program})
     set_target_properties(${program} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
     install(TARGETS ${program} RUNTIME DESTINATION bin)

@@ -1,6 +1,7 @@
 # kiln_add_kernels(TARGET GENERATOR name
 #                  TARGETS "cpu avx2" cpu cuda …     variants behind one name, in order of preference
-#                  [SCHEDULE default | file… | folder]  the first with a schedule for the target; `default` ends the list
+#                  [SCHEDULE default | auto | file… | folder]  the first with a schedule for the target; `default` ends
+#                                                    the list; `auto` is what `kiln tune` found, or the cost model's choice
 #                  [PARAMS key=value…]               generator parameters
 #                  [LOAD library…]                   shared objects with generators: files or CMake targets
 #                  [NAME name]                       the C function; TARGET otherwise
@@ -37,7 +38,7 @@ function(kiln_add_kernels target)
   endif()
   set(schedules)
   foreach(schedule ${ARG_SCHEDULE})
-    if(NOT schedule STREQUAL "default")
+    if(NOT schedule STREQUAL "default" AND NOT schedule STREQUAL "auto")
       get_filename_component(schedule ${schedule} ABSOLUTE)
       if(IS_DIRECTORY ${schedule})
         file(GLOB files CONFIGURE_DEPENDS ${schedule}/variants.txt ${schedule}/${ARG_GENERATOR}/*.sched)

@@ -10,7 +10,7 @@ run_bench() {
     esac
     run_setup
     configure_main
-    build_tree build kiln_program kiln_generators kiln_runtime kiln-build
+    build_tree build kiln_program kiln_generators kiln_runtime kiln-build kiln-measure
     if [ "$backend" = cuda ]; then
         # The driver's own PyTorch: the wheel for it depends on the machine.
         "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null ||

@@ -21,7 +21,10 @@ const std::vector<EnvironmentEntry> &environment_variables() {
         {"KILN_GENERATORS", "shared objects with generators, separated by `:`, in place of Kiln's own "
                             "`lib/kiln_generators.so`"},
         {"KILN_CACHE_DIR", "the cache's folder; else `$XDG_CACHE_HOME/kiln`, else `~/.cache/kiln`"},
+        {"KILN_DATABASE", "the file of all tuning results; else `tune.db` in the cache"},
         {"KILN_BUILD_TOOL", "the program that compiles one variant, in place of `bin/kiln-build`"},
+        {"KILN_MEASURE_TOOL", "the program that runs and times trials, in place of `bin/kiln-measure`"},
+        {"KILN_MPI_LIBRARY", "what joins the ranks of `mpirun`, in place of `lib/libkiln_mpi.so`"},
         {"CC", "the C compiler for a library's entry point; else `cc`"},
         {"KILN_NVRTC",
          "the NVRTC library for CUDA tile kernels; else it is looked for in the checkout, the CUDA "
@@ -40,6 +43,9 @@ const std::vector<EnvironmentEntry> &files_written() {
         {"DIR/NAME.a, DIR/NAME.h, DIR/NAME.json", "by `kiln build -o DIR`, all three or none"},
         {"NAME/", "by `kiln new NAME`: generator, schedule, CMakeLists.txt, README.md"},
         {"cache/devices/", "by `kiln device --calibrate`: measured ceilings of this machine's devices"},
+        {"cache/tune.db", "by `kiln tune`: all trials with their results; `kiln db` shows it"},
+        {"DIR/NAME.sched",
+         "by `kiln tune -o DIR` (else `tuned/`), beside NAME.a, NAME.h and NAME.json: the best schedule"},
         {"cache/watch/", "by `kiln watch`: every version of a schedule that was tried, with its result"},
         {"FILE", "by `kiln bench --output FILE`: rows are added to this results file"},
     };

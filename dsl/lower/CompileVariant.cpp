@@ -257,8 +257,9 @@ Diagnostic halide_fault(const CompileJob &job, const char *what) {
 
 } // namespace
 
-CompileReply compile_variant(const CompileJob &job) {
+CompileReply compile_variant(const CompileJob &asked) {
     CompileReply reply;
+    CompileJob job = asked;
     static Reporter reporter;
     try {
         load_generators(job.load);
@@ -268,15 +269,18 @@ CompileReply compile_variant(const CompileJob &job) {
         if (job.variant.target.backend == Backend::Cpu) {
             reply.cpu_features = feature_bits(target);
         }
-        std::unique_ptr<AbstractGenerator> generator;
-        PipelineSource source = build_pipeline(job, target, generator);
-        LegalizedPipeline pipeline = legalize(source.outputs, source.inputs, target);
         std::unique_ptr<AbstractGenerator> defaults = create_generator(job.generator, {}, target);
         defaults->arginfos();
+        std::vector<std::string> params;
         for (const ParamInfo &p : generator_params(*defaults)) {
             auto given = job.params.find(p.name);
             reply.params[p.name] = given == job.params.end() ? p.fallback : given->second;
+            params.push_back(p.name);
         }
+        job = with_algorithm_knobs(std::move(job), params);
+        std::unique_ptr<AbstractGenerator> generator;
+        PipelineSource source = build_pipeline(job, target, generator);
+        LegalizedPipeline pipeline = legalize(source.outputs, source.inputs, target);
         for (const LegalizedArgument &a : pipeline.inputs) {
             reply.arguments.push_back(describe(a, a.parameter.is_buffer() ? "input" : "scalar"));
         }

@@ -186,7 +186,7 @@ std::vector<VariantRequest> choose_schedules(const std::string &generator, const
     throw Error(std::move(d));
 }
 
-BuildRequest read_library_request(const std::filesystem::path &file) {
+BuildRequest read_library_request(const std::filesystem::path &file, const AutomaticSchedule &automatic) {
     std::string text = read_text_file(file, "request");
     nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
     if (json.is_discarded() || !json.is_object()) {
@@ -209,7 +209,14 @@ BuildRequest read_library_request(const std::filesystem::path &file) {
             request.params[pair.substr(0, equals)] = pair.substr(equals + 1);
         }
         std::vector<std::string> schedules = json.at("schedules");
+        bool is_automatic = automatic && !schedules.empty() && schedules.front() == "auto";
         for (const nlohmann::json &target : json.at("targets")) {
+            if (is_automatic) {
+                for (VariantRequest &variant : automatic(request, Target::parse(target.get<std::string>()))) {
+                    request.variants.push_back(std::move(variant));
+                }
+                continue;
+            }
             for (VariantRequest &variant :
                  choose_schedules(request.generator, Target::parse(target.get<std::string>()), schedules,
                                   request.params)) {

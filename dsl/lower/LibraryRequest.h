@@ -6,13 +6,18 @@
 #include "dsl/lower/BuildLibrary.h"
 
 #include <filesystem>
+#include <functional>
 
 namespace kiln {
 
-/// {"generator", "name", "output_dir", "targets": [text], "schedules": ["default", a file or a folder], "params":
+/// The variants of `auto` for a target: what tuning found, or what a model thinks best.
+using AutomaticSchedule =
+    std::function<std::vector<VariantRequest>(const BuildRequest &request, const Target &target)>;
+
+/// {"generator", "name", "output_dir", "targets": [text], "schedules": ["default", "auto", a file or a folder], "params":
 /// ["key=value"], "loads": [file]}. Throws Error: K0711 no schedule for a target, K0716 not such a file, K0717 a line of
-/// variants.txt that says nothing, K0930… a schedule that cannot be read.
-BuildRequest read_library_request(const std::filesystem::path &file);
+/// variants.txt that says nothing, K0930… a schedule that cannot be read. Without `automatic`, `auto` is a file.
+BuildRequest read_library_request(const std::filesystem::path &file, const AutomaticSchedule &automatic = {});
 
 /// The variants of `generator`, built with `params`, for `target`: by the first of `schedules` that is a file with a
 /// schedule for it, a folder that has one, or "default", which always has. A folder holds GENERATOR/TARGET.sched; where it

@@ -3,6 +3,7 @@
 #include "dsl/schedule/Canonical.h"
 #include "dsl/schedule/CheckSchedule.h"
 #include "dsl/schedule/DefaultSchedule.h"
+#include "dsl/schedule/Knobs.h"
 #include "dsl/schedule/Parser.h"
 #include "dsl/schedule/Print.h"
 #include "dsl/schedule/TargetPattern.h"
@@ -10,6 +11,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include <algorithm>
 
 namespace kiln {
 
@@ -51,6 +54,22 @@ const Schedule &choose(const CompileJob &job, const std::vector<Schedule> &sched
 }
 
 } // namespace
+
+CompileJob with_algorithm_knobs(CompileJob job, const std::vector<std::string> &params) {
+    ParseResult parsed = parse_schedules(job.variant.schedule_text, job.variant.schedule_file);
+    if (job.variant.schedule_text.empty() || !parsed.ok()) {
+        return job; // schedule_variant reports it
+    }
+    const Schedule &schedule = choose(job, parsed.schedules);
+    std::vector<Diagnostic> reported_later;
+    for (const auto &[knob, value] : complete_knobs(schedule, job.variant.knobs, reported_later)) {
+        if (std::find(params.begin(), params.end(), knob) != params.end()) {
+            auto [given, fresh] = job.params.emplace(knob, value);
+            job.variant.knobs[knob] = given->second;
+        }
+    }
+    return job;
+}
 
 ScheduledVariant schedule_variant(const CompileJob &job, const PipelineSource &source,
                                   LegalizedPipeline &pipeline, LegalizeAgain again) {

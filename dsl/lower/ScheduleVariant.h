@@ -23,6 +23,10 @@ struct ScheduledVariant {
 /// `source` legalized afresh, unscheduled, with stages in the place of Funcs.
 using LegalizeAgain = std::function<LegalizedPipeline(const std::map<std::string, StageReplacement> &)>;
 
+/// `job` with its schedule's knobs that bear the name of one of the generator's parameters as values of those: what of the
+/// algorithm the schedule chooses, such as how long its blocks are. A parameter that the request gives is the knob's value.
+CompileJob with_algorithm_knobs(CompileJob job, const std::vector<std::string> &params);
+
 /// Applies job.variant's schedule, or the default one where it has none, to pipeline.funcs, which `again` makes too.
 /// With tile kernels the pipeline is made again with stages in it. K0711 where the text has no schedule for this
 /// generator and target.

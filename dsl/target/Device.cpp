@@ -1,4 +1,5 @@
 #include "dsl/target/Device.h"
+#include "dsl/target/DeviceJson.h"
 
 #include "dsl/support/Files.h"
 #include "dsl/support/Process.h"
@@ -225,6 +226,14 @@ Ceilings ceilings_from_json(const nlohmann::json &j) {
     c.units = j.at("units");
     c.date = j.at("date");
     return c;
+}
+
+Device device_from_json(const nlohmann::json &json) {
+    Device d = device_from(json);
+    if (json.contains("ceilings")) {
+        d.ceilings = ceilings_from_json(json.at("ceilings"));
+    }
+    return d;
 }
 
 nlohmann::json to_json(const Device &d) {

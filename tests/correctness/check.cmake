@@ -4,7 +4,8 @@ kiln_test(check_kernel_test LABEL correctness HALIDE SOURCES check_kernel_test.c
 if(NOT KILN_SANITIZE)
   add_dependencies(check_kernel_test kiln_generators kiln-build)
   set(fault 0)
-  foreach(name good zeros constant identity half behind before input crash hang abort status slightly nan_eater unsupported)
+  foreach(name good zeros constant identity half behind before input crash hang abort status slightly nan_eater unsupported lazy
+               memory late)
     add_library(check_bad_${name} MODULE check_bad_kernel.c)
     target_compile_definitions(check_bad_${name} PRIVATE KILN_FAULT=${fault} KILN_NAME=check_bad_${name})
     target_include_directories(check_bad_${name} PRIVATE ${PROJECT_BINARY_DIR}/include/kiln)

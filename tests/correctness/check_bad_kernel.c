@@ -2,6 +2,7 @@
  * themselves what a library of Kiln's says, and nothing more. */
 #include "kiln_entry.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,7 +26,10 @@ enum {
     STATUS,
     SLIGHTLY,
     NAN_EATER,
-    UNSUPPORTED
+    UNSUPPORTED,
+    LAZY,   /* right in its first three calls, then it returns at once */
+    MEMORY, /* gives again what it computed in its first call of that size */
+    LATE    /* returns before its thread has done the work */
 };
 
 static const kiln_entry_dimension free_dimension = {KILN_FREE, KILN_FREE, KILN_FREE};
@@ -38,12 +42,61 @@ static const kiln_entry_argument arguments[] = {
 static const int abi = KILN_ABI_VERSION;
 static const kiln_entry_library library = {KILN_ABI_VERSION, 4, 0, "bad", arguments, NULL, "{}", &abi};
 
+struct late_work {
+    const float *in;
+    float *out;
+    float a, b;
+    int n;
+};
+
+static void *work_late(void *data) {
+    struct late_work w = *(struct late_work *)data;
+    free(data);
+    usleep(100000);
+    for (int i = 0; i < w.n; i++) {
+        float t = w.a * w.in[i] + w.b;
+        w.out[i] = t < 0 ? 0 : t;
+    }
+    return NULL;
+}
+
+/* Whether a cheat has answered the call by itself. */
+static int cheat(const float *in, float *out, float a, float b, int n) {
+    static int calls;
+    static float *kept;
+    calls++;
+    if (KILN_FAULT == LAZY) {
+        return calls > 3;
+    }
+    if (KILN_FAULT == MEMORY && kept) {
+        memcpy(out, kept, (size_t)n * sizeof(float));
+        return 1;
+    }
+    if (KILN_FAULT == MEMORY) {
+        kept = malloc((size_t)n * sizeof(float));
+        for (int i = 0; i < n; i++) {
+            float t = a * in[i] + b;
+            kept[i] = t < 0 ? 0 : t;
+        }
+    }
+    if (KILN_FAULT == LATE) {
+        struct late_work *w = malloc(sizeof *w);
+        pthread_t thread;
+        w->in = in, w->out = out, w->a = a, w->b = b, w->n = n;
+        return pthread_create(&thread, NULL, work_late, w) == 0;
+    }
+    return 0;
+}
+
 int NAME(_argv)(const kiln_call *call, void **args) {
     halide_buffer_t *x = (halide_buffer_t *)args[0], *y = (halide_buffer_t *)args[3];
     float a = *(float *)args[1], b = *(float *)args[2];
     float *in = (float *)x->host, *out = (float *)y->host;
     int n = y->dim[0].extent;
     (void)call;
+    if (cheat(in, out, a, b, n)) {
+        return KILN_OK;
+    }
     for (int i = 0; i < (KILN_FAULT == HALF ? n / 2 : n); i++) {
         float t = a * in[i] + b, r = t < 0 ? 0 : t;
         out[i] = KILN_FAULT == ZEROS       ? 0

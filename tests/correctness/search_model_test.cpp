@@ -10,8 +10,7 @@
 #include "tests/correctness/search_model_data.h"
 
 #include <gtest/gtest.h>
-
-#include <fstream>
+#include <nlohmann/json.hpp>
 
 namespace kiln::search {
 namespace {
@@ -95,6 +94,34 @@ TEST(SearchModel, LossIsSmallestInTheRightOrder) {
     wrong << 1, -1, 3;
     LossWeights rank{1, 0, 0};
     EXPECT_LT(loss_of_problem(right, y, rank, gradient), loss_of_problem(wrong, y, rank, gradient));
+}
+
+TEST(SearchModel, TreesFindSteps) {
+    uint64_t state = 9;
+    Eigen::MatrixXf x(600, 3);
+    Eigen::VectorXf y(600), weight = Eigen::VectorXf::Ones(600);
+    auto law = [](float a, float b) { return (a > 0.3f ? 1.f : 0.f) + (a > 0.3f && b < 0 ? 0.5f : 0.f); };
+    for (Eigen::Index i = 0; i < x.rows(); i++) {
+        for (Eigen::Index c = 0; c < 3; c++) {
+            x(i, c) = static_cast<float>(2 * next_uniform(state) - 1);
+        }
+        y[i] = law(x(i, 0), x(i, 1));
+    }
+    TreeOptions options;
+    Trees trees = Trees::fit(x, y, weight, options, 1);
+    Eigen::MatrixXf probe(4, 3);
+    probe << 0.8f, 0.5f, 0, 0.8f, -0.5f, 0, -0.5f, 0.5f, 0, -0.5f, -0.5f, 0;
+    Eigen::VectorXf got = trees.predict(probe);
+    for (Eigen::Index i = 0; i < 4; i++) {
+        EXPECT_NEAR(got[i], law(probe(i, 0), probe(i, 1)), 0.1) << i;
+    }
+    // The same again, and as it was after text.
+    EXPECT_EQ(to_json(trees).dump(), to_json(Trees::fit(x, y, weight, options, 1)).dump());
+    nlohmann::json text = nlohmann::json::parse(to_json(trees).dump());
+    EXPECT_TRUE(trees_from_json(text, 3).predict(probe).isApprox(got, 1e-4f));
+    EXPECT_THROW(trees_from_json(text, 1), std::runtime_error);
+    text["left"][0] = 0;
+    EXPECT_THROW(trees_from_json(text, 3), std::runtime_error);
 }
 
 TEST(SearchModel, LearnsWhatTheRooflineMisses) {
@@ -246,13 +273,11 @@ TEST(SearchModel, NumbersOutOfAllBoundsGiveATime) {
     EXPECT_GT(trained().model.predict(Features{}).ms, 0);
 }
 
-TEST(SearchModel, SamplesSurviveAnInterruptedLine) {
+TEST(SearchModel, SamplesAreReadAsTheyWereWritten) {
     TemporaryFolder folder;
     std::filesystem::path path = folder.path() / "data.jsonl";
     std::vector<Sample> some(unseen().begin(), unseen().begin() + 5);
-    append_samples(path, std::span(some).first(3));
-    append_samples(path, std::span(some).subspan(3));
-    std::ofstream(path, std::ios::app) << R"({"problem":"x","dev)";
+    write_samples(path, some);
     std::vector<Sample> read = read_samples({path});
     ASSERT_EQ(read.size(), 5u);
     for (size_t i = 0; i < 5; i++) {

@@ -2,7 +2,9 @@
 #include "apps/kiln/ScheduleFile.h"
 #include "apps/kiln/Variants.h"
 #include "apps/kiln/commands/Commands.h"
+#include "apps/kiln/tune/TuneSetup.h"
 #include "dsl/lower/BuildLibrary.h"
+#include "dsl/search/search/Tuned.h"
 #include "dsl/support/Files.h"
 #include "dsl/support/Progress.h"
 
@@ -28,6 +30,18 @@ public:
         app.add_option("-o,--output", output_, "The folder for the three files")
             ->required()
             ->type_name("DIR");
+        app.add_option("-w,--work", question_.work,
+                       "With --schedule auto: the problem that it is to be fast for, by name; else the first "
+                       "for timing")
+            ->type_name("NAME");
+        app.add_option(
+               "--shape", question_.shapes,
+               "With --schedule auto: sizes of a buffer, innermost first: x=512x256; once for each buffer")
+            ->type_name("X=NxM")
+            ->allow_extra_args(false);
+        app.add_option("--database", database_,
+                       "With --schedule auto: the tuning results; else KILN_DATABASE, else in the cache")
+            ->type_name("FILE");
         app.add_option("--timeout", request_.timeout_s, "Seconds that a variant may take to compile")
             ->type_name("SECONDS")
             ->capture_default_str();
@@ -42,7 +56,9 @@ public:
         require_generator(request_.generator);
         request_.load = settings.load;
         request_.params = variants_.params();
-        request_.variants = variants_.requests(*app_, report.sources);
+        report.data["tuned"] = nlohmann::ordered_json::array();
+        request_.variants = variants_.requests(*app_, report.sources,
+                                               [&](const Target &target) { return tuned(target, report); });
         request_.output_dir = output_;
         request_.memory_limit_bytes = memory_mib_ << 20;
         Activity activity(
@@ -55,17 +71,38 @@ public:
         report.data["key"] = result.key;
         report.data["seconds"] = result.seconds;
         if (result.ok) {
-            report.text = fmt::format("{}\n{}\n{}\nbuilt in {:.2f} s\n", result.archive.string(),
-                                      result.header.string(), result.json.string(), result.seconds);
+            report.text += fmt::format("{}\n{}\n{}\nbuilt in {:.2f} s\n", result.archive.string(),
+                                       result.header.string(), result.json.string(), result.seconds);
         }
         return report;
     }
 
 private:
+    /// The variants of `--schedule auto`, and where it is from.
+    std::vector<VariantRequest> tuned(const Target &wanted, Report &report) {
+        TuneQuestion question = question_;
+        question.generator = request_.generator;
+        question.params = request_.params;
+        question.target = wanted;
+        TuneSetup setup = set_up(question, false);
+        const Target &target = setup.problem.target;
+        search::TunedSchedule tuned = search::tuned_schedule(
+            setup.problem, tune_command_line(question),
+            database_.empty() ? search::Database::standard_path() : std::filesystem::path(database_));
+        report.add(tuned.warnings);
+        report.text += fmt::format("{}: {}\n", target.str(), tuned.source);
+        report.data["tuned"].push_back({{"target", target.str()},
+                                        {"measured", tuned.measured},
+                                        {"ms", tuned.ms},
+                                        {"source", tuned.source}});
+        return search::variants_of(setup.problem, tuned.text);
+    }
+
     CLI::App *app_ = nullptr;
     BuildRequest request_;
+    TuneQuestion question_;
     VariantOptions variants_;
-    std::string output_;
+    std::string output_, database_;
     size_t memory_mib_ = 8192;
 };
 

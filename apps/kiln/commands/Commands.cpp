@@ -12,6 +12,8 @@ std::vector<std::unique_ptr<Command>> all_commands() {
     all.push_back(check_command());
     all.push_back(bench_command());
     all.push_back(watch_command());
+    all.push_back(tune_command());
+    all.push_back(db_command());
     all.push_back(explain_command());
     all.push_back(device_command());
     all.push_back(cache_command());

@@ -7,6 +7,8 @@
 #include "dsl/search/database/Facts.h"
 #include "dsl/search/measure/Trial.h"
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -93,8 +95,8 @@ public:
     /// Adds what is not there yet. Returns the number of new trials. Throws Error K1313 where the document is none of
     /// export_json's.
     int64_t import_json(const nlohmann::json &document);
-    /// Keeps the `keep` best of each entry and what was measured under its last loose facts; returns how many trials
-    /// went. With keep 0 the entry goes as a whole.
+    /// Keeps the `keep` best of each entry, over all and under its last loose facts; returns how many trials went. An
+    /// entry that keeps none goes as a whole.
     int64_t prune(const std::vector<int64_t> &only, size_t keep);
 
 private:

@@ -20,7 +20,7 @@ Features features(const Problem &problem, const Schedule &schedule) {
         throw Error(sized.diagnostics);
     }
     Features out;
-    loop_features(problem, sized.nest, out);
+    loop_features(problem, sized.nest, canonical.schedule, out);
     tile_features(problem, sized.nest, out);
     estimate_ms(out, problem.device);
     return out;

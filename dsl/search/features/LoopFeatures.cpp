@@ -45,8 +45,8 @@ bool is_block_kind(LoopKind k) {
 
 class RowMaker {
 public:
-    RowMaker(const Problem &problem, const LoopNest &nest)
-        : problem(problem), model(problem, nest), nest(nest) {}
+    RowMaker(const Problem &problem, const LoopNest &nest, const Schedule &canonical)
+        : problem(problem), model(problem, nest, canonical), nest(nest) {}
 
     void run(Features &out) {
         caches = caches_of(problem.device);
@@ -292,7 +292,7 @@ private:
                 (a.is_store ? scalar_stores : scalar_loads) += n;
             }
             double registers_of =
-                times * std::max(1.0, std::ceil(width * a.bytes / std::max(1.0, limits.lanes * 4.0)));
+                held_times * std::max(1.0, std::ceil(width * a.bytes / std::max(1.0, limits.lanes * 4.0)));
             if (gpu) {
                 registers_of = held_times * width * a.bytes / 4;
             }
@@ -539,8 +539,8 @@ void device_features(const Problem &problem, FeatureRow &row) {
     set(Feature::device_third, c.third);
 }
 
-void loop_features(const Problem &problem, const LoopNest &nest, Features &out) {
-    RowMaker(problem, nest).run(out);
+void loop_features(const Problem &problem, const LoopNest &nest, const Schedule &canonical, Features &out) {
+    RowMaker(problem, nest, canonical).run(out);
 }
 
 } // namespace kiln::search

@@ -16,7 +16,33 @@ double ceil_div(double a, double b) {
 
 } // namespace
 
-NestModel::NestModel(const Problem &problem, const LoopNest &nest) : problem(problem), nest(nest) {
+NestModel::NestModel(const Problem &problem, const LoopNest &nest, const Schedule &canonical)
+    : problem(problem), nest(nest) {
+    for (const Statement &s : canonical.statements) {
+        for (const DirectiveCall &call : s.calls) {
+            const FuncNest *f = call.name == "reorder_storage" ? nest.find(s.stage.str()) : nullptr;
+            if (!f) {
+                continue;
+            }
+            // The dimensions named take the places that they had, in the order given.
+            std::vector<size_t> named, order;
+            for (size_t d = 0; d < f->args.size(); d++) {
+                order.push_back(d);
+            }
+            for (const Node &arg : call.args) {
+                auto at = std::find(f->args.begin(), f->args.end(), arg.text);
+                if (at != f->args.end()) {
+                    named.push_back(static_cast<size_t>(at - f->args.begin()));
+                }
+            }
+            std::vector<size_t> places = named;
+            std::sort(places.begin(), places.end());
+            for (size_t i = 0; i < places.size(); i++) {
+                order[places[i]] = named[i];
+            }
+            storage[f->name] = order;
+        }
+    }
     for (const FuncNest &f : nest.funcs) {
         for (const StageNest &s : f.stages) {
             chosen[f.name].push_back(stage_in_effect(problem, s));
@@ -567,6 +593,17 @@ ModelAccess NestModel::access_of(const ModelBody &body, const Access &read, bool
             add_terms(dim, *body.func, *body.stage, t.loop, t.coefficient, 0);
         }
         out.dims.push_back(std::move(dim));
+    }
+    auto order = storage.find(read.func);
+    if (order != storage.end() && order->second.size() == out.dims.size()) {
+        std::vector<ModelAccess::Dim> dims;
+        std::vector<double> extents;
+        for (size_t d : order->second) {
+            dims.push_back(out.dims[d]);
+            extents.push_back(d < out.stored.size() ? out.stored[d] : 1);
+        }
+        out.dims = std::move(dims);
+        out.stored = std::move(extents);
     }
     return out;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "dsl/schedule/LoopNest.h"
+#include "dsl/schedule/Schedule.h"
 #include "dsl/search/space/Algorithm.h"
 #include "dsl/search/space/Problem.h"
 
@@ -56,7 +57,8 @@ struct ModelBody {
 
 class NestModel {
 public:
-    NestModel(const Problem &problem, const LoopNest &nest);
+    /// `canonical` is the schedule that made the nest.
+    NestModel(const Problem &problem, const LoopNest &nest, const Schedule &canonical);
 
     std::vector<ModelBody> bodies; ///< producers first; none of tile kernels' Funcs
     /// Elements of a dimension of `stage` that its loops with index < `level` cover.
@@ -90,6 +92,8 @@ private:
     std::map<std::string, std::vector<const StageNest *>> chosen; ///< by Func and stage
     std::map<std::string, std::vector<double>> domain, stored;
     std::map<std::pair<std::string, std::string>, std::vector<double>> boxes; ///< by Func and place
+    std::map<std::string, std::vector<size_t>>
+        storage; ///< order of the stored dimensions, where a schedule changes it
     std::map<std::string, Reads> inlined;
     std::map<std::pair<std::string, int>, Reads> direct;
 

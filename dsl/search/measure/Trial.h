@@ -67,6 +67,7 @@ struct Outcome {
     Times cool;                  ///< on a GPU, where asked for: with idle time between short bursts
     double error = 0, bound = 0; ///< the element nearest to its bound, and that bound
     int64_t checked = 0;         ///< elements held against the reference, before and after timing
+    uint64_t seed = 0;           ///< of the inputs: the job's, or an earlier one's where a reference is dear
     double build_s = 0, check_s = 0, time_s = 0;
     int registers = 0, spill_bytes = 0, shared_bytes = 0; ///< of its tile kernels, the most
     std::vector<std::string> remarks; ///< of the GPU's compiler: serialised products, ignored registers

@@ -12,6 +12,54 @@ namespace {
 
 using Groups = std::map<std::pair<std::string, std::string>, std::vector<size_t>>; ///< (device, problem)
 
+void mix_votes(std::vector<HeldOut> &samples, double mix) {
+    for (HeldOut &s : samples) {
+        size_t n = s.networks.size();
+        std::vector<double> votes;
+        s.log_ms = s.variance = 0;
+        for (size_t i = 0; i < n; i++) {
+            votes.push_back((1 - mix) * s.networks[i] + mix * s.trees[i]);
+            s.log_ms += votes.back() / static_cast<double>(n);
+        }
+        for (double v : votes) {
+            s.variance += (v - s.log_ms) * (v - s.log_ms) / std::max<double>(1, static_cast<double>(n) - 1);
+        }
+    }
+}
+
+/// Share of the pairs that differ by 10 % or more in the right order, mean over problems.
+double share_in_order(const std::vector<HeldOut> &samples, const Groups &groups) {
+    double sum = 0, problems = 0;
+    for (const auto &[key, members] : groups) {
+        double right = 0, pairs = 0;
+        for (size_t i : members) {
+            for (size_t j : members) {
+                if (samples[j].measured - samples[i].measured >= std::log(1.1)) {
+                    pairs++;
+                    right += samples[i].log_ms < samples[j].log_ms;
+                }
+            }
+        }
+        if (pairs > 0) {
+            sum += right / pairs;
+            problems++;
+        }
+    }
+    return problems > 0 ? sum / problems : 0;
+}
+
+void fit_mix(ModelData &data, std::vector<HeldOut> &samples, const Groups &groups) {
+    double best = -1;
+    for (double mix : {0.5, 0.25, 0.75, 0.0, 1.0}) {
+        mix_votes(samples, mix);
+        double share = share_in_order(samples, groups);
+        if (share > best) {
+            best = share;
+            data.mix = mix;
+        }
+    }
+}
+
 void fit_time(ModelData &data, const std::vector<HeldOut> &samples, const Groups &groups) {
     double w = 0, x = 0, y = 0, xx = 0, xy = 0;
     for (const auto &[key, members] : groups) {
@@ -175,11 +223,17 @@ void fit_scale(Correlation &c, const std::vector<HeldOut> &samples, const std::v
 
 } // namespace
 
-void calibrate(ModelData &data, const std::vector<HeldOut> &samples) {
+void calibrate(ModelData &data, std::vector<HeldOut> &samples, std::optional<double> mix) {
     Groups groups;
     for (size_t i = 0; i < samples.size(); i++) {
         groups[{samples[i].device, samples[i].problem}].push_back(i);
     }
+    if (mix) {
+        data.mix = *mix;
+    } else {
+        fit_mix(data, samples, groups);
+    }
+    mix_votes(samples, data.mix);
     fit_time(data, samples, groups);
     std::vector<double> errors, rest(samples.size());
     for (const HeldOut &s : samples) {

@@ -69,6 +69,41 @@ void apply(const Scaling &s, Inputs &inputs) {
                    .min(Scaling::clip);
 }
 
+int pooled_count(int inputs) {
+    return 3 * inputs + 3;
+}
+
+Eigen::MatrixXf pool_rows(const Inputs &in) {
+    auto columns = static_cast<int>(in.x.cols());
+    Eigen::MatrixXf out = Eigen::MatrixXf::Zero(in.candidates(), pooled_count(columns));
+    for (int c = 0; c < in.candidates(); c++) {
+        int from = in.begin[c], n = in.begin[c + 1] - from;
+        if (n == 0) {
+            continue;
+        }
+        const auto rows = in.x.middleRows(from, n);
+        Eigen::Index largest = 0;
+        float top = in.log_estimate.segment(from, n).maxCoeff(&largest);
+        double total = 0;
+        for (int r = 0; r < n; r++) {
+            total += std::exp(static_cast<double>(in.log_estimate[from + r] - top));
+        }
+        for (int i = 0; i < columns; i++) {
+            double sum = 0;
+            for (int r = 0; r < n; r++) {
+                sum += std::copysign(std::expm1(std::fabs(static_cast<double>(rows(r, i)))), rows(r, i));
+            }
+            out(c, i) = compressed(sum);
+        }
+        out.row(c).segment(columns, columns) = rows.colwise().maxCoeff();
+        out.row(c).segment(2 * columns, columns) = rows.row(largest);
+        out(c, 3 * columns) = top + static_cast<float>(std::log(total));
+        out(c, 3 * columns + 1) = static_cast<float>(n);
+        out(c, 3 * columns + 2) = static_cast<float>(1 / total);
+    }
+    return out;
+}
+
 Inputs select(const Inputs &inputs, std::span<const int> candidates) {
     Inputs out;
     int rows = 0;

@@ -35,6 +35,10 @@ struct Inputs {
 Inputs inputs_of(std::span<const Features *const> candidates, std::span<const int> features);
 Scaling scaling_of(const Inputs &inputs);
 void apply(const Scaling &scaling, Inputs &inputs);
+/// What trees see, a row a candidate: of each column the logarithm of the rows' sum, the largest, and that of the row with
+/// the largest estimate; then the logarithm of the estimates' sum, the number of rows, the largest estimate's share.
+Eigen::MatrixXf pool_rows(const Inputs &unscaled);
+int pooled_count(int inputs);
 /// The rows of these candidates, in this order.
 Inputs select(const Inputs &inputs, std::span<const int> candidates);
 

@@ -31,21 +31,30 @@ double variance_between(const Correlation &c, double ensemble_variance) {
     return c.between + c.per_variance * ensemble_variance;
 }
 
-Votes vote(const std::vector<Network> &members, const Inputs &inputs) {
+Eigen::MatrixXf Votes::mixed(double mix) const {
+    return static_cast<float>(1 - mix) * networks + static_cast<float>(mix) * trees;
+}
+
+Votes vote(const ModelData &data, const Inputs &inputs, const Eigen::MatrixXf &pooled) {
+    const std::vector<Network> &members = data.members;
     Votes votes;
     int n = inputs.candidates();
     Eigen::Index width = 0;
     for (const Network &m : members) {
         width += m.second();
     }
-    votes.log_ms.resize(n, static_cast<Eigen::Index>(members.size()));
+    votes.networks.resize(n, static_cast<Eigen::Index>(members.size()));
+    votes.trees.resize(n, static_cast<Eigen::Index>(members.size()));
+    // The sum of the estimates: the last but two of the pooled columns.
+    Eigen::VectorXf estimate = pooled.col(pooled.cols() - 3);
     votes.embedding = Eigen::MatrixXf::Zero(n, width);
     Eigen::Index at = 0;
     Network::Trace trace;
     for (size_t m = 0; m < members.size(); m++) {
         members[m].forward(inputs.x, trace);
         Sums sums = sum_rows(inputs, trace.out);
-        votes.log_ms.col(static_cast<Eigen::Index>(m)) = sums.log_ms;
+        votes.networks.col(static_cast<Eigen::Index>(m)) = sums.log_ms;
+        votes.trees.col(static_cast<Eigen::Index>(m)) = estimate + data.trees[m].predict(pooled);
         for (int c = 0; c < n; c++) {
             for (int r = inputs.begin[c]; r < inputs.begin[c + 1]; r++) {
                 votes.embedding.row(c).segment(at, trace.a2.cols()) += sums.share[r] * trace.a2.row(r);
@@ -68,9 +77,10 @@ Opinion opinion(const ModelData &data, std::span<const Features *const> candidat
         o.embedding.resize(n, 0);
         return o;
     }
+    Eigen::MatrixXf pooled = pool_rows(inputs);
     apply(data.scaling, inputs);
-    Votes votes = vote(data.members, inputs);
-    Eigen::MatrixXd logs = votes.log_ms.cast<double>();
+    Votes votes = vote(data, inputs, pooled);
+    Eigen::MatrixXd logs = votes.mixed(data.mix).cast<double>();
     Eigen::VectorXd mean = logs.rowwise().mean();
     o.log_ms = estimate.array() + data.offset + data.slope * (mean - estimate).array();
     o.variance = (logs.colwise() - mean).rowwise().squaredNorm() / std::max<double>(1, logs.cols() - 1);

@@ -6,6 +6,7 @@
 #include "dsl/search/model/Inputs.h"
 #include "dsl/search/model/Network.h"
 #include "dsl/search/model/Residual.h"
+#include "dsl/search/model/Trees.h"
 
 #include <string>
 #include <vector>
@@ -21,6 +22,9 @@ struct ModelData {
     std::vector<int> columns;          ///< their places in feature_names()
     Scaling scaling;
     std::vector<Network> members; ///< none: the roofline alone
+    std::vector<Trees> trees; ///< beside each member, of the same samples: log(ms / estimate) of pool_rows
+    /// What a member says is (1 − mix) of its network and mix of its trees.
+    double mix = 0;
 
     /// log ms = log estimate + offset + slope · (the members' mean log ms − log estimate)
     double offset = 0, slope = 1;
@@ -39,12 +43,14 @@ struct Opinion {
 };
 Opinion opinion(const ModelData &data, std::span<const Features *const> candidates);
 
-/// The members' own log ms, a column a member, and the embedding before scaling. `inputs` is scaled.
+/// The members' own log ms, a column a member, and the embedding before scaling.
 struct Votes {
-    Eigen::MatrixXf log_ms;
+    Eigen::MatrixXf networks, trees;
     Eigen::MatrixXf embedding;
+    Eigen::MatrixXf mixed(double mix) const;
 };
-Votes vote(const std::vector<Network> &members, const Inputs &inputs);
+/// `pooled`: of the inputs before scaling.
+Votes vote(const ModelData &data, const Inputs &scaled, const Eigen::MatrixXf &pooled);
 
 /// v of Residual.h.
 double variance_between(const Correlation &correlation, double ensemble_variance);

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <sstream>
 
 namespace kiln::search {
 
@@ -24,9 +23,8 @@ using nlohmann::ordered_json;
     d.file = path.string();
     d.span = {line, 1, 1};
     d.notes = {std::move(note)};
-    d.helps = {"samples go with the features of the Kiln that wrote them; collect them anew: `kiln model "
-               "collect --output "
-               "DATA`"};
+    d.helps = {"samples go with the features of the Kiln that wrote them: `kiln model features TIMINGS "
+               "--output SAMPLES`"};
     throw Error(std::move(d));
 }
 
@@ -71,13 +69,7 @@ Sample sample_of(const json &j) {
     return s;
 }
 
-} // namespace
-
-std::string samples_header() {
-    return ordered_json{{"kiln_samples", samples_version}, {"features", feature_names()}}.dump();
-}
-
-std::string sample_line(const Sample &sample) {
+std::string line_of(const Sample &sample) {
     ordered_json j;
     j["problem"] = sample.problem;
     j["device"] = sample.device;
@@ -95,29 +87,15 @@ std::string sample_line(const Sample &sample) {
     return j.dump();
 }
 
-void append_samples(const std::filesystem::path &path, std::span<const Sample> samples) {
-    bool fresh = true;
-    {
-        std::ifstream in(path);
-        std::string line;
-        if (std::getline(in, line)) {
-            check_header(path, line);
-            fresh = false;
-        }
-    }
-    std::ofstream out(path, std::ios::app);
-    if (fresh) {
-        out << samples_header() << "\n";
-    }
+} // namespace
+
+void write_samples(const std::filesystem::path &path, std::span<const Sample> samples) {
+    std::string text =
+        ordered_json{{"kiln_samples", samples_version}, {"features", feature_names()}}.dump() + "\n";
     for (const Sample &s : samples) {
-        out << sample_line(s) << "\n";
+        text += line_of(s) + "\n";
     }
-    if (!out.flush()) {
-        Diagnostic d;
-        d.code = "K0935";
-        d.message = fmt::format("cannot write `{}`", path.string());
-        throw Error(std::move(d));
-    }
+    write_file_atomic(path, text);
 }
 
 std::vector<Sample> read_samples(const std::vector<std::filesystem::path> &paths) {
@@ -130,7 +108,6 @@ std::vector<Sample> read_samples(const std::vector<std::filesystem::path> &paths
         std::string line;
         int number = 0;
         while (std::getline(in, line)) {
-            bool cut_short = in.eof();
             number++;
             if (number == 1) {
                 check_header(path, line);
@@ -139,9 +116,6 @@ std::vector<Sample> read_samples(const std::vector<std::filesystem::path> &paths
             try {
                 all.push_back(sample_of(json::parse(line)));
             } catch (const json::exception &e) {
-                if (cut_short) {
-                    break;
-                }
                 fail(path, number, "this line is no sample", e.what());
             }
             const Sample &s = all.back();

@@ -27,6 +27,8 @@ constexpr int folds = 3;
 struct DataSet {
     std::vector<size_t> kept;             ///< samples in use, by their place in what was given
     Inputs inputs;                        ///< scaled
+    Eigen::MatrixXf pooled;               ///< for trees
+    Eigen::VectorXf estimate;             ///< log ms
     Eigen::VectorXf measured;             ///< log ms
     std::vector<std::vector<int>> groups; ///< of one problem and device
     std::vector<int> unit;                ///< of each sample: what is held out together
@@ -101,6 +103,8 @@ DataSet prepare(std::span<const Sample> samples, const TrainOptions &options, Mo
     }
     set.inputs = inputs_of(features, data.columns);
     data.scaling = scaling_of(set.inputs);
+    set.pooled = pool_rows(set.inputs);
+    set.estimate = sum_rows(set.inputs, Eigen::VectorXf::Zero(set.inputs.log_estimate.size())).log_ms;
     apply(data.scaling, set.inputs);
     return set;
 }
@@ -177,13 +181,37 @@ float step(Network &network, Adam &adam, const DataSet &set, std::span<const std
     return loss / static_cast<float>(batch.size());
 }
 
-Network train_member(const DataSet &set, const TrainOptions &options, int member) {
-    constexpr size_t batch = 4;
+std::vector<char> seen_by(const DataSet &set, const TrainOptions &options, int member) {
     std::vector<int> fold = fold_of_units(set.units, member, options.seed);
     std::vector<char> seen(set.kept.size());
     for (size_t i = 0; i < seen.size(); i++) {
         seen[i] = fold[set.unit[i]] != member % folds;
     }
+    return seen;
+}
+
+Trees grow_trees(const DataSet &set, const TrainOptions &options, int member) {
+    std::vector<char> seen = seen_by(set, options, member);
+    std::vector<Eigen::Index> rows;
+    std::vector<float> weights;
+    for (const std::vector<int> &group : set.groups) {
+        for (int i : group) {
+            if (seen[i]) {
+                rows.push_back(i);
+                // A problem counts as the root of its samples.
+                weights.push_back(1 / std::sqrt(static_cast<float>(group.size())));
+            }
+        }
+    }
+    Eigen::VectorXf target = set.measured - set.estimate;
+    return Trees::fit(set.pooled(rows, Eigen::all), target(rows),
+                      Eigen::Map<Eigen::VectorXf>(weights.data(), static_cast<Eigen::Index>(weights.size())),
+                      options.trees, options.seed * 104729 + static_cast<uint64_t>(member));
+}
+
+Network train_network(const DataSet &set, const TrainOptions &options, int member) {
+    constexpr size_t batch = 4;
+    std::vector<char> seen = seen_by(set, options, member);
     uint64_t state = options.seed * 7919 + static_cast<uint64_t>(member);
     Network network(static_cast<int>(set.inputs.x.cols()), options.first, options.second, next_random(state));
     Adam adam(network.parameters.size());
@@ -206,30 +234,36 @@ public:
         std::ifstream in(path_);
         nlohmann::json file = path_.empty() ? nlohmann::json() : nlohmann::json::parse(in, nullptr, false);
         if (file.is_object() && file.value("trained_on", "") == key_) {
-            for (const auto &[member, parameters] : file.at("members").items()) {
-                done_[std::stoi(member)] = parameters.get<std::vector<float>>();
+            for (const auto &[member, content] : file.at("members").items()) {
+                done_[std::stoi(member)] = content;
             }
         }
     }
 
-    bool take(int member, Network &network) const {
+    bool take(int member, int pooled, Network &network, Trees &trees) const {
         auto it = done_.find(member);
-        if (it == done_.end() || static_cast<Eigen::Index>(it->second.size()) != network.parameters.size()) {
+        if (it == done_.end()) {
             return false;
         }
-        network.parameters = Eigen::Map<const Eigen::VectorXf>(it->second.data(),
-                                                               static_cast<Eigen::Index>(it->second.size()));
+        auto parameters = it->second.at("parameters").get<std::vector<float>>();
+        if (static_cast<Eigen::Index>(parameters.size()) != network.parameters.size()) {
+            return false;
+        }
+        network.parameters = Eigen::Map<const Eigen::VectorXf>(parameters.data(),
+                                                               static_cast<Eigen::Index>(parameters.size()));
+        trees = trees_from_json(it->second.at("trees"), pooled);
         return true;
     }
 
-    void keep(int member, const Network &network) {
+    void keep(int member, const Network &network, const Trees &trees) {
         if (path_.empty()) {
             return;
         }
-        done_[member] = {network.parameters.begin(), network.parameters.end()};
+        std::vector<float> parameters(network.parameters.begin(), network.parameters.end());
+        done_[member] = {{"parameters", parameters}, {"trees", to_json(trees)}};
         nlohmann::json file = {{"trained_on", key_}, {"members", nlohmann::json::object()}};
-        for (const auto &[m, parameters] : done_) {
-            file["members"][std::to_string(m)] = parameters;
+        for (const auto &[m, content] : done_) {
+            file["members"][std::to_string(m)] = content;
         }
         write_file_atomic(path_, file.dump());
     }
@@ -244,16 +278,17 @@ public:
 private:
     std::filesystem::path path_;
     std::string key_;
-    std::map<int, std::vector<float>> done_;
+    std::map<int, nlohmann::json> done_;
 };
 
 void train_members(ModelData &data, const DataSet &set, const TrainOptions &options) {
     data.members.assign(options.members, Network::shaped(static_cast<int>(set.inputs.x.cols()), options.first,
                                                          options.second));
+    data.trees.resize(options.members);
     Checkpoint checkpoint(options.checkpoint, data.trained_on);
     std::vector<int> left;
     for (int m = 0; m < options.members; m++) {
-        if (!checkpoint.take(m, data.members[m])) {
+        if (!checkpoint.take(m, static_cast<int>(set.pooled.cols()), data.members[m], data.trees[m])) {
             left.push_back(m);
         }
     }
@@ -270,10 +305,13 @@ void train_members(ModelData &data, const DataSet &set, const TrainOptions &opti
     auto work = [&] {
         try {
             for (size_t i = next++; i < left.size(); i = next++) {
-                Network trained = train_member(set, options, left[i]);
+                Network trained = train_network(set, options, left[i]);
+                Trees trees = grow_trees(set, options, left[i]);
+                round_member(trained, trees);
                 std::lock_guard lock(mutex);
-                checkpoint.keep(left[i], trained);
+                checkpoint.keep(left[i], trained, trees);
                 data.members[left[i]] = std::move(trained);
+                data.trees[left[i]] = std::move(trees);
                 done++;
                 report(fmt::format("member {} of {}", left[i] + 1, options.members));
             }
@@ -301,15 +339,13 @@ void train_members(ModelData &data, const DataSet &set, const TrainOptions &opti
 /// What the members that had not seen them say of the samples.
 std::vector<HeldOut> held_out(ModelData &data, const DataSet &set, std::span<const Sample> samples,
                               const TrainOptions &options) {
-    Votes votes = vote(data.members, set.inputs);
+    Votes votes = vote(data, set.inputs, set.pooled);
     Eigen::RowVectorXf mean = votes.embedding.colwise().mean();
     Eigen::VectorXf variance =
         (votes.embedding.rowwise() - mean).array().square().colwise().mean().transpose();
     float columns = static_cast<float>(votes.embedding.cols());
     data.embedding_scale =
         variance.unaryExpr([&](float v) { return v > 1e-8f ? 1 / std::sqrt(v * columns) : 0.f; });
-    Eigen::VectorXf estimate =
-        sum_rows(set.inputs, Eigen::VectorXf::Zero(set.inputs.log_estimate.size())).log_ms;
     std::vector<std::vector<int>> fold;
     for (int m = 0; m < options.members; m++) {
         fold.push_back(fold_of_units(set.units, m, options.seed));
@@ -318,24 +354,17 @@ std::vector<HeldOut> held_out(ModelData &data, const DataSet &set, std::span<con
     for (size_t i = 0; i < set.kept.size(); i++) {
         const Sample &sample = samples[set.kept[i]];
         auto row = static_cast<Eigen::Index>(i);
-        std::vector<double> logs;
+        HeldOut h;
         for (int m = 0; m < options.members; m++) {
             if (fold[m][set.unit[i]] == m % folds) {
-                logs.push_back(votes.log_ms(row, m));
+                h.networks.push_back(votes.networks(row, m));
+                h.trees.push_back(votes.trees(row, m));
             }
         }
-        HeldOut h;
         h.problem = sample.problem;
         h.device = sample.device;
-        h.log_estimate = estimate[row];
+        h.log_estimate = set.estimate[row];
         h.measured = set.measured[row];
-        for (double l : logs) {
-            h.log_ms += l / static_cast<double>(logs.size());
-        }
-        for (double l : logs) {
-            h.variance +=
-                (l - h.log_ms) * (l - h.log_ms) / std::max<double>(1, static_cast<double>(logs.size()) - 1);
-        }
         h.embedding = votes.embedding.row(row).transpose().cwiseProduct(data.embedding_scale);
         out.push_back(std::move(h));
     }
@@ -343,9 +372,9 @@ std::vector<HeldOut> held_out(ModelData &data, const DataSet &set, std::span<con
 }
 
 std::string hash_of(std::span<const Sample> samples, const TrainOptions &o) {
-    std::string text =
-        fmt::format("{} {} {} {} {} {} {} {} {} {} {}", o.members, o.first, o.second, o.epochs, o.rate,
-                    o.decay, o.rank_weight, o.shape_weight, o.time_weight, o.most_of_problem, o.seed);
+    std::string text = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {}", o.members, o.first, o.second,
+                                   o.epochs, o.rate, o.decay, o.rank_weight, o.shape_weight, o.time_weight,
+                                   o.most_of_problem, o.seed, o.trees.rounds, o.trees.depth, o.trees.rate);
     for (const Sample &s : samples) {
         text += fmt::format("{}\n{}\n{}\n{}\n", s.problem, s.device, s.operation, s.ms);
         for (const FeatureRow &row : s.features.rows) {
@@ -386,7 +415,7 @@ Trained train(std::span<const Sample> samples, const TrainOptions &given) {
     DataSet set = prepare(samples, options, data);
     train_members(data, set, options);
     std::vector<HeldOut> unseen = held_out(data, set, samples, options);
-    calibrate(data, unseen);
+    calibrate(data, unseen, options.mix);
     round_weights(data);
     const Correlation &c = data.correlation;
     std::vector<Prediction> predictions(samples.size());

@@ -6,10 +6,12 @@
 #pragma once
 
 #include "dsl/search/model/Model.h"
+#include "dsl/search/model/Trees.h"
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,9 @@ struct TrainOptions {
     float decay = 2e-2f;
     /// Weights of the parts of the loss: see Loss.h.
     float rank_weight = 1, shape_weight = 0.5f, time_weight = 0.1f;
+    TreeOptions trees;
+    /// Share of the trees in what a member says; nothing: the share of 0, ¼, ½, ¾, 1 that orders held-out samples best.
+    std::optional<double> mix;
     /// Samples above this many of a problem on a device are left out, evenly over the order of their times.
     int most_of_problem = 400;
     uint64_t seed = 1;

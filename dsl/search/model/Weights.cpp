@@ -82,6 +82,7 @@ void read_networks(ModelData &data, const json &file, const std::string &name) {
     data.scaling.inverse_deviation = vector_of(file.at("inverse_deviation"));
     data.embedding_scale = vector_of(file.at("embedding_scale"));
     int inputs = input_count(data.columns);
+    data.mix = file.at("mix").get<double>();
     Eigen::Index width = 0;
     for (const json &m : file.at("members")) {
         int first = m.at("first").get<int>(), second = m.at("second").get<int>();
@@ -95,6 +96,7 @@ void read_networks(ModelData &data, const json &file, const std::string &name) {
                              Network::parameter_count(inputs, first, second)));
         }
         data.members.push_back(std::move(n));
+        data.trees.push_back(trees_from_json(m.at("trees"), pooled_count(inputs)));
     }
     if (!data.members.empty() &&
         (data.scaling.mean.size() != inputs || data.scaling.inverse_deviation.size() != inputs ||
@@ -116,13 +118,22 @@ std::string hash_text(std::string_view text) {
     return fmt::format("{:016x}", h);
 }
 
+void round_member(Network &network, Trees &trees) {
+    round_vector(network.parameters);
+    trees.base = static_cast<float>(rounded(trees.base));
+    for (Trees::Node &n : trees.nodes) {
+        n.threshold = static_cast<float>(rounded(n.threshold));
+    }
+}
+
 void round_weights(ModelData &data) {
     round_vector(data.scaling.mean);
     round_vector(data.scaling.inverse_deviation);
     round_vector(data.embedding_scale);
-    for (Network &n : data.members) {
-        round_vector(n.parameters);
+    for (size_t m = 0; m < data.members.size(); m++) {
+        round_member(data.members[m], data.trees[m]);
     }
+    data.mix = rounded(data.mix);
     data.offset = rounded(data.offset);
     data.slope = rounded(data.slope);
     for (auto &[name, value] : fields(data.correlation)) {
@@ -145,12 +156,15 @@ std::string weights_text(const ModelData &data) {
     file["mean"] = list_of(data.scaling.mean);
     file["inverse_deviation"] = list_of(data.scaling.inverse_deviation);
     file["embedding_scale"] = list_of(data.embedding_scale);
+    file["mix"] = rounded(data.mix);
     file["members"] = ordered_json::array();
-    for (const Network &n : data.members) {
+    for (size_t m = 0; m < data.members.size(); m++) {
+        const Network &n = data.members[m];
         ordered_json member;
         member["first"] = n.first();
         member["second"] = n.second();
         member["parameters"] = list_of(n.parameters);
+        member["trees"] = to_json(data.trees[m]);
         file["members"].push_back(std::move(member));
     }
     return file.dump() + "\n";
@@ -186,6 +200,10 @@ ModelData parse_weights(std::string_view text, const std::string &name) {
         place_columns(data, name);
         read_networks(data, file, name);
     } catch (const json::exception &e) {
+        fail("K1350", name, "this file of weights is damaged", e.what());
+    } catch (const Error &) {
+        throw;
+    } catch (const std::runtime_error &e) {
         fail("K1350", name, "this file of weights is damaged", e.what());
     }
     return data;

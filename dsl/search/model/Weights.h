@@ -30,6 +30,8 @@ std::string_view shipped_weights();
 /// Rounds all numbers as a file does, so that a model is the same before and after it was stored.
 void round_weights(ModelData &data);
 
+void round_member(Network &network, Trees &trees);
+
 /// 64 bits in hexadecimal (FNV-1a).
 std::string hash_text(std::string_view text);
 

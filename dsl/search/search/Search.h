@@ -30,6 +30,11 @@ struct SearchOptions {
     bool resume = false;
     std::string space = "pipeline"; ///< Run::space
     std::vector<Candidate> hand;    ///< schedules to start from beside the space's own seeds
+    int threads = 0;                ///< of a CPU kernel: a fact of the result
+    double roofline_ms = 0;         ///< for progress; 0: unknown
+    /// What candidates are ranked by before the model sees them; for tests.
+    std::function<Features(const Problem &, const Schedule &)> features =
+        [](const Problem &p, const Schedule &s) { return search::features(p, s); };
 };
 
 /// Where a search is.
@@ -62,14 +67,14 @@ struct SearchResult {
     double model_error = 0; ///< median of |log(predicted / measured)| over the trials that were predicted
 };
 
-/// `measurer` was set up for the problem. Never throws for a trial's fault; throws Error K1315 where not even the plain
-/// schedule can be built here.
+/// `measurer` was set up for the problem. Never throws for a trial's fault; throws Error K1315 where nothing could be
+/// measured, not even the plain schedule, and K1316 where whoever measures is gone time and again.
 SearchResult search(const Problem &problem, Space &space, Model model, Measurer &measurer, Database &database,
                     const SearchOptions &options, const SearchObserver &observer = {});
 
-/// The candidate that model and roofline think best, without measuring: a beam and `generations` of evolution, within
-/// `seconds`.
-Candidate predict_best(const Problem &problem, Space &space, const Model &model, double seconds,
-                       uint64_t seed);
+/// The candidate that model and roofline think best, without measuring: a beam and some generations of evolution, within
+/// `seconds`. `predicted` (may be null) gets its time.
+Candidate predict_best(const Problem &problem, Space &space, const Model &model, const SearchOptions &options,
+                       double seconds, Prediction *predicted = nullptr);
 
 } // namespace kiln::search
