@@ -4,7 +4,7 @@ CUDA graphs over rotating buffers, rounds interleaved in rotating order, back to
 throttles) and with an idle pause before each turn (cool).
 
 usage: products.py --schedule NAME=FILE[,knob=value…] … [--f32-schedule NAME=FILE…] … [--kiln PATH] [--out FILE]
-                   [--only TEXT] [--layers] [--regimes R] [--rounds N]
+                   [--only TEXT] [--layers] [--large] [--regimes R] [--rounds N]
 
 FILE may be a folder of schedules: then the library holds all that it names for the target, and chooses by the call.
 
@@ -197,6 +197,31 @@ class Session:
                 continue
             yield schedule[0], calls, error, kernel.choice()
 
+    def large(self, shape):
+        """A product with a matrix of more than 2³¹ bytes: some rows, the last among them, against the formula."""
+        m, n, k = shape
+        x, w = (torch.randn(s, device="cuda", dtype=torch.bfloat16) for s in ((m, k), (n, k)))
+        y = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
+        for schedule in self.arguments.schedules:
+            kernel = self.built[schedule, params_of(True, "none")]
+            if isinstance(kernel, str):
+                raise kernels.KernelError(kernel)
+            y.fill_(float("nan"))
+            kernel.bind([x, w, y], torch.cuda.current_stream().cuda_stream)()
+            torch.cuda.synchronize()
+            rows = torch.cat([torch.randint(0, m, (62,), device="cuda"), torch.tensor([0, m - 1], device="cuda")])
+            got, wanted = y[rows].float(), x[rows].float() @ w.float().T
+            error = ((got - wanted).norm() / wanted.norm()).item()
+            unwritten = int(torch.isnan(y.view(-1)[::4097]).sum()) + int(torch.isnan(y[-1]).sum())
+            gigabytes = 2e-9 * max(m * k, n * k, m * n)
+            print(f"{m}x{n}x{k} ({gigabytes:.1f} GB) {schedule[0]}: off by {error:.3g} in norm, {unwritten} not written, {kernel.choice()}",
+                  file=sys.stderr, flush=True)
+            self.rows.append({"work": "gemm_large", "shape": f"{m}x{n}x{k} NT", "type": "bfloat16", "target": "cuda-sm_90a",
+                              "schedule": schedule[0], "choice": kernel.choice(), "error": error, "bound": 2.0**-8,
+                              "not_written": unwritten})
+            if not error <= 2.0**-8 or unwritten:
+                raise kernels.KernelError(f"{m}x{n}x{k}: {schedule[0]} is wrong")
+
     def rival(self, case, rounds=5):
         """The fastest of cuBLASLt's algorithms for this work."""
         x, w, bias, y = case.sets[0]
@@ -264,16 +289,21 @@ def main():
     parser.add_argument("--out", default=str(ROOT / "docs" / "results" / "products.json"))
     parser.add_argument("--only", help="only works with one of these texts in their name, by commas")
     parser.add_argument("--layers", action="store_true", help="the linear layers of Llama-3-8B instead of the table's works")
+    parser.add_argument("--large", action="store_true", help="check products with matrices of more than 2^31 bytes instead")
     parser.add_argument("--regimes", default="sustained,cool", help="one or both of them")
     parser.add_argument("--rounds", type=int, default=21)
     session = Session(parser.parse_args())
     failed = 0
     only = session.arguments.only
     wanted = [w for w in (layers() if session.arguments.layers else works()) if not only or any(text in name_of(*w) for text in only.split(","))]
-    session.prepare(wanted)
+    if session.arguments.large:
+        session.prepare([(1, 1, 1, True, "none")])
+        wanted = [(65536, 40000, 64), (20480, 192, 65536), (192, 40961, 32768), (50001, 50003, 33)]
+    else:
+        session.prepare(wanted)
     for work in wanted:
         try:
-            session.run(work)
+            session.large(work) if session.arguments.large else session.run(work)
         except (kernels.KernelError, cublaslt.Failure) as error:
             failed += 1
             print(f"  failed: {error}", file=sys.stderr)

@@ -56,8 +56,8 @@ private:
     static LegalizedPipeline build(const Type &type, const ops::AttentionOptions &options,
                                    const Halide::Target &target) {
         ImageParam q(type, 4, "q"), k(type, 4, "k"), v(type, 4, "v");
-        ops::AttentionShape shape{q.dim(0).extent(), q.dim(1).extent(), k.dim(1).extent(),
-                                  q.dim(2).extent(), k.dim(2).extent()};
+        ops::AttentionShape shape{q.dim(0).extent(), q.dim(1).extent(), k.dim(1).extent(), q.dim(2).extent(),
+                                  k.dim(2).extent()};
         ops::Attention a = ops::attention(q, k, v, shape, options);
         Func y("y"), lse("lse");
         Var c("c"), i("i"), head("head"), batch("batch");

@@ -309,8 +309,8 @@ TEST(TileEmit, SaysWhatALaunchNeeds) {
     EXPECT_EQ(needs, expected);
     ASSERT_GE(e.params.size(), 4u);
     EXPECT_EQ(e.params[0].kind, KernelParam::Kind::TensorMap);
-    EXPECT_EQ(e.params[0].map, (TensorMapParam{"x", {64, 128}, 128}));
-    EXPECT_EQ(e.params[1].map, (TensorMapParam{"w", {64, 64}, 128}));
+    EXPECT_EQ(e.params[0].map, (TensorMapParam{"x", {64, 128}, 128, 1}));
+    EXPECT_EQ(e.params[1].map, (TensorMapParam{"w", {64, 64}, 128, 1}));
     EXPECT_EQ(e.params[2].map, (TensorMapParam{"y", {64, 64}, 128}));
     EXPECT_EQ(e.params[3].kind, KernelParam::Kind::Pointer);
     EXPECT_EQ(e.params[3].view, "bias");

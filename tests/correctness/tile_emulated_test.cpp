@@ -182,6 +182,15 @@ std::vector<Case> cases() {
         set_block(p, 24, 128);
         p.rows = "n";
     }));
+    auto split = [](int parts) { return [=](TilePlan &p) { p.splits["acc"] = {parts, {}}; }; };
+    all.push_back(make("split", "gemm_bias_gelu", split(3)));
+    all.push_back(make("split_turn", "gemm_nn", [=](TilePlan &p) {
+        set_block(p, 64, 64);
+        split(2)(p);
+        p.persistent = 4;
+        p.ping_pong = true;
+    }));
+    all.push_back(make("split_fma", "gemm_f32", split(2)));
     all.push_back(make("odd_columns", "gemm_nt", [](TilePlan &p) { set_block(p, 128, 72); }));
     all.push_back(make("direct", "gemm_residual", [](TilePlan &p) { p.direct = true; }));
     all.push_back(make("tall", "gemm_tt", [](TilePlan &p) { set_block(p, 256, 64); }));
@@ -202,6 +211,7 @@ std::vector<Case> cases() {
     all.push_back(make("together_fma", "gemm_bias_gelu", together(MmaKind::Fma)));
     all.push_back(make("together_sync", "gemm_tt", together(MmaKind::MmaSync)));
     all.push_back(make("together_wgmma", "gemm_nn", together(MmaKind::Wgmma), {false}));
+    all.push_back(make("sync_any", "gemm_nn", kinds(CopyKind::CpAsync, MmaKind::MmaSync), {false}));
     all.push_back(make("softmax_plain", "row_softmax", {}, {false}));
     return all;
 }

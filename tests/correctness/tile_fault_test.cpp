@@ -18,7 +18,8 @@ DeviceLimits hopper() {
 bool synchronises(const Stmt &s) {
     return s.as<Wait>() || s.as<Expect>() || s.as<Release>() || s.as<Advance>() || s.as<Skip>() ||
            s.as<Drain>() || s.as<MmaFence>() || s.as<MmaCommit>() || s.as<MmaWait>() || s.as<Barrier>() ||
-           s.as<ClusterBarrier>() || s.as<ProxyFence>() || s.as<StoreCommit>() || s.as<StoreWait>();
+           s.as<ClusterBarrier>() || s.as<Publish>() || s.as<ProxyFence>() || s.as<StoreCommit>() ||
+           s.as<StoreWait>();
 }
 
 /// A fence behind another where nothing but products stands in between: no register was touched, it adds nothing.
@@ -57,6 +58,8 @@ bool drop(Body &body, int &n, std::string &what, const Kernel &k) {
         } else if (auto *c = body[i].as<If>()) {
             inside(c->body);
             inside(c->otherwise);
+        } else if (auto *l = body[i].as<Last>()) {
+            inside(l->body);
         }
         if (done) {
             return true;
@@ -135,6 +138,8 @@ TEST_P(TileFault, MissingSynchronisationIsFound) {
         p.plan.producers = 0;
     } else if (GetParam().variant == "cluster") {
         in_clusters(p.plan, 2, 2);
+    } else if (GetParam().variant == "split") {
+        p.plan.splits["acc"] = {2, {}};
     }
     for (auto &[view, copy] : p.plan.copies) {
         copy.stages = copy.stages ? copy.stages : 2;
@@ -183,7 +188,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Case{"gemm_nt", "", {empty_sum()}}, Case{"gemm_nt", "ping_pong", {empty_sum()}},
         Case{"gemm_nt", "no_producer", {empty_sum()}}, Case{"gemm_nt", "cluster", {several_clusters()}},
-        Case{"gemm_residual"}, Case{"gemm_row_max"},
+        Case{"gemm_nt", "split", {empty_sum()}}, Case{"gemm_residual"}, Case{"gemm_row_max"},
         Case{"swiglu", "", {{{"x", {0, 131}}, {"wg", {0, 72}}, {"wu", {0, 72}}, {"y", {72, 131}}}}},
         Case{"gemm_rms"}, Case{"gemm_f32", "", {empty_sum()}}, Case{"gemm_f32", "no_producer", {empty_sum()}},
         Case{"gemm_int8_weights"}, Case{"product_of_product", "", {two_products(200), two_products(40)}},

@@ -174,6 +174,46 @@ TEST_F(TileLibrary, RunsTheKernel) {
     EXPECT_EQ(fake->config.grid[0], 2u) << "as many blocks as run at once";
 }
 
+/// A sum that blocks share: counters that start at zero and a workspace, both of the launch's own, as NAME_workspace says.
+TEST_F(TileLibrary, SharedSums) {
+    TemporaryFolder folder;
+    std::string schedule = product_schedule();
+    const std::string product_of = ".mma(wgmma)";
+    schedule.replace(schedule.find(product_of), product_of.size(), product_of + ".split_reduce(3)");
+    LoadedLibrary lib = load(request("tile_product", schedule, folder.path()));
+    OnDevice x = bf16({200, 300}), w = bf16({200, 400}), y = bf16({400, 300});
+    struct Taken {
+        int64_t live = 0, peak = 0;
+        int blocks = 0;
+    } taken;
+    kiln_call how = KILN_CALL_INIT;
+    how.user = &taken;
+    how.alloc = [](const kiln_call *given, size_t bytes, size_t alignment, int) -> void * {
+        Taken &t = *static_cast<Taken *>(given->user);
+        t.live += static_cast<int64_t>(bytes);
+        t.peak = std::max(t.peak, t.live);
+        t.blocks++;
+        return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    };
+    how.free = [](const kiln_call *given, void *memory, size_t bytes, int) {
+        static_cast<Taken *>(given->user)->live -= static_cast<int64_t>(bytes);
+        std::free(memory);
+    };
+    ASSERT_EQ(call(lib, x, w, y, &how), KILN_OK) << lib.last_message();
+    EXPECT_EQ(fake->tile_launches, 1);
+    EXPECT_EQ(fake->config.grid[0], 4u * 3u * 3u);
+    EXPECT_EQ(fake->memsets, 1) << "of the counters";
+    EXPECT_EQ(taken.blocks, 2);
+    EXPECT_EQ(taken.live, 0);
+    void *arguments[] = {x.buffer(), w.buffer(), y.buffer()};
+    kiln_workspace said;
+    auto ask = reinterpret_cast<decltype(&kiln_entry_workspace)>(lib.symbol("kiln_entry_workspace"));
+    ASSERT_EQ(ask(&lib.info(), &how, arguments, &said), KILN_OK) << lib.last_message();
+    const int64_t tiles = 4 * 3;
+    EXPECT_EQ(said.device_bytes, tiles * 4 + tiles * 3 * 128 * 128 * 4);
+    EXPECT_EQ(taken.peak, said.device_bytes);
+}
+
 TEST_F(TileLibrary, HostBuffersAreCopied) {
     LoadedLibrary &lib = product();
     Array<uint16_t> x({64, 32}), w({64, 48}), y({48, 32});

@@ -95,9 +95,9 @@ TEST(TilePasses, TheProducerFillsTheRing) {
 for each tile {
 for ko in 0 .. (x.extent.0 + 63)/64 {
 wait empty ring
-expect ring bytes 49152
-xs: bf16[k:64, m:128] of x @S1 at 0 ring ring = load tma x[ko*64 + %k, mo*128 + %m]
-ws: bf16[k:64, n:256] of w @S0 at 65536 ring ring = load tma w[ko*64 + %k, no*256 + %n]
+expect ring bytes (min((x.extent.1 + 7)/8, 16) + min((w.extent.1 + 7)/8, 32))*1024
+xs: bf16[k:64, m:128] of x @S1 at 0 ring ring = load tma x[ko*64 + %k, mo*128 + %m] rows min((x.extent.1 + 7)/8*8, 128)
+ws: bf16[k:64, n:256] of w @S0 at 65536 ring ring = load tma w[ko*64 + %k, no*256 + %n] rows min((w.extent.1 + 7)/8*8, 256)
 advance ring
 )");
 }
@@ -122,14 +122,14 @@ release ring
 } else {
 acc: f32[m:128, n:256] @L0 = fill 0.0
 }
-ys: bf16[m:128, n:256] of y @L0 = map bf16(acc + bias[no*256 + %n])
+store_wait 1
 )");
 }
 
 TEST(TilePasses, AStoreWaitsForItsBufferAndFencesItsWrites) {
     EXPECT_EQ(lines(lowered(product()), "store_wait", 7), R"(store_wait 1
 barrier 1 + wg threads 128
-stage ys rows 0 column 0 at wg*16384 + 196608 @S2
+stage ys rows 0 column 0 at wg*16384 + 196608 @S2 of bf16(acc + bias[no*256 + %n])
 proxy_fence
 barrier 1 + wg threads 128
 tma_store y[no*256 + %n, (mo*2 + wg)*64 + %m] at wg*16384 + 196608 @S2

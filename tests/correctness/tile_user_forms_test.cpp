@@ -120,7 +120,13 @@ TEST(TileUserForms, both_operands_computed) {
                        blocks(64, 64),
                        {p.x, p.w, u, v},
                        {sizes(70, 72, 72, {{"u", {70}}, {"v", {72}}})}}),
-              "?");
+              "error[K1120]: the product in `acc` computes its second operand `acc` on the way: wgmma reads "
+              "that one from shared "
+              "memory\n"
+              "   = help: let the rows be those of the computed operand: `rows` in warpgroups(…)\n"
+              "   = help: where both are computed, compute one before the kernel: a Func of its own with "
+              "`compute_root()`\n\n"
+              "1 error, 0 warnings\n");
 }
 
 TEST(TileUserForms, scale_along_the_sum) {
@@ -130,7 +136,12 @@ TEST(TileUserForms, scale_along_the_sum) {
     p.acc(n, m) += f32(p.x(p.k, m)) * s(p.k) * f32(p.w(p.k, n));
     p.y(n, m) = p.acc(n, m);
     EXPECT_EQ(outcome({"scale_k", {p.y}, blocks(64, 64), {p.x, p.w, s}, {sizes(70, 72, 72, {{"s", {72}}})}}),
-              "?");
+              "error[K1104]: `acc` is to be a product (wgmma), but its update is none: 3 of its factors vary "
+              "along `k`, and a "
+              "product has two\n"
+              "   = help: join factors into one operand and round it: `f32(bf16(a(k, m) * s(k))) * f32(b(k, "
+              "n))`\n\n"
+              "1 error, 0 warnings\n");
 }
 
 TEST(TileUserForms, shared_operand_with_sums_of_two_lengths) {
@@ -241,7 +252,13 @@ TEST(TileUserForms, max_plus_product) {
     TilePlan plan = blocks(64, 64, {});
     plan.split["acc"]["k"] = 32;
     plan.producers = 0;
-    EXPECT_EQ(outcome({"max_plus", {y}, plan, {x, w}, {sizes(70, 72, 40)}}), "?");
+    EXPECT_EQ(
+        outcome({"max_plus", {y}, plan, {x, w}, {sizes(70, 72, 40)}}),
+        "error[K1141]: `acc` takes the max over `k` of values that vary along `m` and `n` too: inside a tile "
+        "only a sum of "
+        "products of two operands does so\n"
+        "   = help: split its RVar by 1: then `acc` is carried from iteration to iteration\n"
+        "   = help: or give all but one of these dimensions a block size of 1\n\n1 error, 0 warnings\n");
     plan.split["acc"]["k"] = 1;
     EXPECT_EQ(outcome({"max_plus", {y}, plan, {x, w}, {sizes(70, 72, 40)}}), "");
 }
@@ -263,7 +280,11 @@ TEST(TileUserForms, condition_on_the_sum_inside_a_tile) {
     p.acc(n, m) = 0.0f;
     p.acc(n, m) += f32(p.x(r, m)) * f32(p.w(r, n));
     p.y(n, m) = p.acc(n, m);
-    EXPECT_EQ(outcome({"where", {p.y}, blocks(64, 64), {p.x, p.w}, {sizes(130, 72, 130)}}), "?");
+    EXPECT_EQ(outcome({"where", {p.y}, blocks(64, 64), {p.x, p.w}, {sizes(130, 72, 130)}}),
+              "error[K1104]: `acc` is to be a product (wgmma), but its update is none: its RDom has a "
+              "condition on `k`\n"
+              "   = help: choose in an operand instead: `select(condition, a(k, m), 0) * b(k, n)`\n\n1 "
+              "error, 0 warnings\n");
 }
 
 TEST(TileUserForms, sum_of_two_tensors_as_an_operand) {
@@ -282,7 +303,7 @@ TEST(TileUserForms, product_plus_its_own_transpose) {
     Product p;
     p.plain();
     p.y(n, m) = p.acc(n, m) + p.acc(m, n);
-    EXPECT_EQ(outcome({"symmetric", {p.y}, blocks(64, 64), {p.x, p.w}, {sizes(72, 72, 72)}}), "?");
+    EXPECT_EQ(outcome({"symmetric", {p.y}, blocks(64, 64), {p.x, p.w}, {sizes(72, 72, 72)}}), "");
 }
 
 TEST(TileUserForms, product_of_bytes) {
@@ -292,15 +313,21 @@ TEST(TileUserForms, product_of_bytes) {
     acc(n, m) = 0;
     acc(n, m) += cast<int>(x(k, m)) * cast<int>(w(k, n));
     y(n, m) = acc(n, m);
-    EXPECT_EQ(outcome({"bytes", {y}, blocks(64, 64), {x, w}, {sizes(70, 72, 80)}}), "?");
+    EXPECT_EQ(
+        outcome({"bytes", {y}, blocks(64, 64), {x, w}, {sizes(70, 72, 80)}}),
+        "error[K1117]: the product in `acc` reads `x` of type i8: wgmma here takes bfloat16 and float16\n"
+        "   = help: mma(fma) multiplies it, in int32\n\n1 error, 0 warnings\n");
+    TilePlan plan = blocks(64, 64);
+    plan.products["acc"].kind = MmaKind::Fma;
+    EXPECT_EQ(outcome({"bytes", {y}, plan, {x, w}, {sizes(70, 72, 80)}}), "");
 }
 
 TEST(TileUserForms, convolution_of_an_image) {
-    ImageParam x(half, 3, "x"), w(half, 4, "w");
+    ImageParam x(half, 3, "x"), w(half, 3, "w");
     RDom r(0, 64, 0, 3, 0, 3, "r");
     Func acc("acc"), y("y");
     acc(n, m, b) = 0.0f;
-    acc(n, m, b) += f32(x(r.x, m + r.y, b + r.z)) * f32(w(r.x, n, r.y, r.z));
+    acc(n, m, b) += f32(x(r.x, m + r.y, b + r.z)) * f32(w(r.x, n, r.y + 3 * r.z));
     y(n, m, b) = bf16(max(acc(n, m, b), 0.0f));
     TilePlan plan = blocks(64, 64, {});
     plan.products["acc"] = {};
@@ -309,7 +336,7 @@ TEST(TileUserForms, convolution_of_an_image) {
     plan.split["acc"] = {{"r.y", 1}, {"r.z", 1}};
     EXPECT_EQ(
         outcome(
-            {"conv2d", {y}, plan, {x, w}, {{{"x", {64, 42, 5}}, {"w", {64, 72, 3, 3}}, {"y", {72, 40, 3}}}}}),
+            {"conv2d", {y}, plan, {x, w}, {{{"x", {64, 42, 5}}, {"w", {64, 72, 9}}, {"y", {72, 40, 3}}}}}),
         "");
 }
 
@@ -339,7 +366,10 @@ TEST(TileUserForms, largest_of_the_rows_of_a_product_and_where) {
     plan.grid = {"mo"};
     plan.whole = {{"best", {{"r", 128}}}};
     EXPECT_EQ(outcome({"argmax", {y}, plan, {p.x, p.w}, {{{"x", {72, 70}}, {"w", {72, 100}}, {"y", {70}}}}}),
-              "?");
+              "error[K1106]: `r` of `best` runs inside a tile, and the update is no sum, product, maximum or "
+              "minimum over it\n"
+              "   = help: split `r` by 1: then `best` is carried from iteration to iteration\n\n1 error, 0 "
+              "warnings\n");
 }
 
 TEST(TileUserForms, weights_chosen_for_each_block) {

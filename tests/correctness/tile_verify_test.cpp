@@ -33,6 +33,33 @@ T &first(Kernel &k) {
     return *found;
 }
 
+/// The kernel whose output leaves without staging, so that a map computes all of it at once.
+Kernel direct() {
+    Kernel k = parse_kernel(gemm_text());
+    k.plan.direct = true;
+    return run_passes(std::move(k), hopper());
+}
+
+/// Clusters of two blocks along the first loop, each of which loads half of x for both.
+void in_twos(Kernel &k) {
+    k.grid[0].cluster = 2;
+    k.rings[0].blocks = 2;
+    first<Expect>(k).bytes = k.rings[0].bytes;
+    walk(k.body, [](Stmt &s) {
+        if (Load *l = s.as<Load>()) {
+            l->rows = Expr();
+            if (l->dst == "xs") {
+                l->parts = 2;
+                l->part = Halide::Internal::Variable::make(Halide::Int(32), "cluster.rank");
+                l->blocks = 3;
+            }
+        } else if (Release *r = s.as<Release>()) {
+            r->blocks = 3;
+        }
+    });
+    k.body[0].as<Role>()->body.push_back({Drain{k.rings[0].name}, "y"});
+}
+
 const std::vector<Broken> &all_broken() {
     static const std::vector<Broken> all = {
         {"ReadBeforeDefined", false, [](Kernel &k) { std::swap(k.body[1], k.body[2]); },
@@ -53,11 +80,20 @@ const std::vector<Broken> &all_broken() {
 )"},
         {"NotDefinedInRole", true,
          [](Kernel &k) {
-             k.body[1].as<Role>()->body[0].as<TileLoop>()->body.erase(
-                 k.body[1].as<Role>()->body[0].as<TileLoop>()->body.begin() + 1);
+             k = direct();
+             Body &tile = k.body[1].as<Role>()->body[0].as<TileLoop>()->body;
+             std::erase_if(tile, [](const Stmt &s) { return s.as<Map>(); });
          },
          R"(error[K1190]: `y0` is read, and nothing in its role defines it
-   = note: in `stage y0 rows 0 column 0 at wg*16384 + 73728 @S2`, of `y`
+   = note: in `global_store y[no*64 + %n, mo*128 + %m] = y0 vector 1`, of `y`
+)"},
+        {"NotDefinedForBox", true,
+         [](Kernel &k) {
+             Body &tile = k.body[1].as<Role>()->body[0].as<TileLoop>()->body;
+             tile.erase(tile.begin());
+         },
+         R"(error[K1190]: `acc` is read, and nothing in its role defines it
+   = note: in `stage y0 rows 0 column 0 at wg*16384 + 73728 @S2 of bf16(max(acc + f32(bias[no*64 + %n]), 0.0))`, of `y`
 )"},
         {"NoView", false, [](Kernel &k) { first<Copy>(k).from.view = "z"; }, R"(error[K1191]: no view `z`
    = note: in `xs = copy z[ko*64 + %k, mo*128 + %m]`, of `x`
@@ -109,7 +145,10 @@ const std::vector<Broken> &all_broken() {
          R"(error[K1192]: the layout of tile `y0`, threads(n*2:4, m:8, m*16:4, m*64:2) registers(n:2, m*8:2), does not hold each element once: 8 elements along `n`, which has 64
 )"},
         {"OtherThreads", true,
-         [](Kernel &k) { k.tiles.at("y0").registers = row_major_threads("m", 128, "n", 64, 8, 2); },
+         [](Kernel &k) {
+             k = direct();
+             k.tiles.at("y0").registers = row_major_threads("m", 128, "n", 64, 8, 2);
+         },
          R"(error[K1192]: thread 0 needs elements of `acc` along `m` that others hold: threads(n*2:4, m:8, m*16:4, m*64:2) registers(n:2, m*8:2, n*8:8) is read at threads(n*2:32, m*16:8) registers(n:2, m:16)
    = note: in `y0 = map bf16(max(acc + f32(bias[no*64 + %n]), 0.0))`, of `y`
 )"},
@@ -117,7 +156,10 @@ const std::vector<Broken> &all_broken() {
          R"(error[K1192]: `y0` lies in the registers of `acc`, whose layout or width is another
 )"},
         {"UnlessInOtherRegisters", true,
-         [](Kernel &k) { first<Map>(k).unless = Halide::Internal::const_true(); },
+         [](Kernel &k) {
+             k = direct();
+             first<Map>(k).unless = Halide::Internal::const_true();
+         },
          R"(error[K1192]: `y0` keeps its value where `unless` holds, and lies in the registers of no tile that it reads
    = note: in `y0 = map bf16(max(acc + f32(bias[no*64 + %n]), 0.0)) unless true`, of `y`
 )"},
@@ -128,8 +170,43 @@ const std::vector<Broken> &all_broken() {
          R"(error[K1193]: a slot of ring `ring` counts 23552 bytes, its tiles have 24576
 )"},
         {"ExpectedBytes", true, [](Kernel &k) { first<Expect>(k).bytes -= 16; },
-         R"(error[K1193]: 24560 bytes are expected in a slot of `ring`, 24576 arrive
-   = note: in `expect ring bytes 24560`, of `x`
+         R"(error[K1193]: (min((x.extent.1 + 7)/8, 16) + min((w.extent.1 + 7)/8, 8))*1024 - 16 bytes are expected in a slot of `ring`, (min((x.extent.1 + 7)/8, 16) + min((w.extent.1 + 7)/8, 8))*1024 arrive
+   = note: in `expect ring bytes (min((x.extent.1 + 7)/8, 16) + min((w.extent.1 + 7)/8, 8))*1024 - 16`, of `x`
+)"},
+        {"BoxOfOtherType", true, [](Kernel &k) { first<StageStore>(k).value = k.ref("acc"); },
+         R"(error[K1191]: `y0` is bf16, its value f32
+   = note: in `stage y0 rows 0 column 0 at wg*16384 + 73728 @S2 of acc`, of `y`
+)"},
+        {"BoxInOtherThreads", true,
+         [](Kernel &k) { k.tiles.at("y0").registers = row_major_threads("m", 128, "n", 64, 8, 2); },
+         R"(error[K1192]: thread 0 needs elements of `acc` along `m` that others hold: threads(n*2:4, m:8, m*16:4, m*64:2) registers(n:2, m*8:2, n*8:8) is read at threads(n*2:32, m*16:8) registers(n:2, m:16)
+   = note: in `stage y0 rows 0 column 0 at wg*16384 + 73728 @S2 of bf16(max(acc + f32(bias[no*64 + %n]), 0.0))`, of `y`
+)"},
+        {"LoadedPartsOverlap", true,
+         [](Kernel &k) {
+             in_twos(k);
+             first<Load>(k).part = 0;
+         },
+         R"(error[K1193]: not each of the 2 parts of `xs` comes once to each block of the cluster
+   = note: in `xs = load tma x[ko*64 + %k, mo*128 + %m] part 0 of 2 to 3`, of `x`
+)"},
+        {"TooManyBlocks", true, [](Kernel &k) { k.grid[0].cluster = 32; },
+         R"(error[K1193]: clusters of 32 blocks, the device takes 8
+)"},
+        {"NotToldToOthers", true,
+         [](Kernel &k) {
+             in_twos(k);
+             first<Release>(k).blocks = Expr();
+         },
+         R"(error[K1193]: a slot of `ring` is given back to other blocks of the cluster than fill it, or its barrier counts another number of them (2)
+   = note: in `release ring`
+)"},
+        {"NotDrained", true,
+         [](Kernel &k) {
+             in_twos(k);
+             k.body[0].as<Role>()->body.pop_back();
+         },
+         R"(error[K1193]: blocks of a cluster fill `ring` for each other, and nobody drains it before its block ends
 )"},
         {"RingOfTile", true, [](Kernel &k) { k.rings[0].tiles.pop_back(); },
          R"(error[K1193]: `ws` names the ring `ring`, which does not list it once
@@ -147,21 +224,21 @@ const std::vector<Broken> &all_broken() {
                  k.tiles.at(t).registers = wgmma_fragment("m", 512, "n", 64, 8);
              }
          },
-         R"(error[K1193]: 24576 bytes are expected in a slot of `ring`, 73728 arrive
-   = note: in `expect ring bytes 24576`, of `x`
+         R"(error[K1194]: a box of 64 by 512 elements: TMA moves at most 256 along each dimension
+   = note: in `xs = load tma x[ko*64 + %k, mo*128 + %m] rows min((x.extent.1 + 7)/8*8, 128)`, of `x`
 )"},
         {"SwizzleSpan", true, [](Kernel &k) { k.tiles.at("xs").shared.swizzle = 64; },
          R"(error[K1194]: rows of 128 bytes in a swizzle of 64: they must lie within its span
-   = note: in `xs = load tma x[ko*64 + %k, mo*128 + %m]`, of `x`
+   = note: in `xs = load tma x[ko*64 + %k, mo*128 + %m] rows min((x.extent.1 + 7)/8*8, 128)`, of `x`
 )"},
         {"Inner", true,
          [](Kernel &k) { std::swap(first<Load>(k).from.dims[0], first<Load>(k).from.dims[1]); },
          R"(error[K1194]: TMA needs the contiguous dimension of `x` innermost in shared memory, there lies `k`
-   = note: in `xs = load tma x[mo*128 + %m, ko*64 + %k]`, of `x`
+   = note: in `xs = load tma x[mo*128 + %m, ko*64 + %k] rows min((x.extent.1 + 7)/8*8, 128)`, of `x`
 )"},
         {"SlotAlignment", true, [](Kernel &k) { k.tiles.at("xs").offset += 512; },
          R"(error[K1194]: `xs` lies at byte 512: with a swizzle of 128 it must be a multiple of 1024
-   = note: in `xs = load tma x[ko*64 + %k, mo*128 + %m]`, of `x`
+   = note: in `xs = load tma x[ko*64 + %k, mo*128 + %m] rows min((x.extent.1 + 7)/8*8, 128)`, of `x`
 )"},
         {"SharedOverlap", true, [](Kernel &k) { k.tiles.at("ws").offset = 16384; },
          R"(error[K1195]: `xs` ends at byte 49152 of shared memory, `ws` begins at 16384
@@ -199,7 +276,8 @@ const std::vector<Broken> &all_broken() {
                  {Fill{"y0", Halide::cast(Halide::BFloat(16), 0)}, "y"},
                  {GlobalStore{{"y", {{0, "n"}, {0, "m"}}}, "y0", 1}, "y"}};
          },
-         R"(error[K1197]: no role fills ring `ring`
+         R"(error[K1193]: (min((x.extent.1 + 7)/8, 16) + min((w.extent.1 + 7)/8, 8))*1024 bytes are expected in a slot of `ring`, 0 arrive
+   = note: in `expect ring bytes (min((x.extent.1 + 7)/8, 16) + min((w.extent.1 + 7)/8, 8))*1024`, of `x`
 )"},
         {"ConsumersOfRing", true, [](Kernel &k) { k.rings[0].consumers = 3; },
          R"(error[K1197]: 2 warpgroups of role `consumer` give back slots of `ring`, which counts 3

@@ -191,7 +191,11 @@ void Builder::finish() {
                 "and no RVar inside a tile",
                 plan_.kernel, plan_.rows));
     }
+    for (ClampedRead &read : clamped_) {
+        read.axis = axes_.find(read.axis);
+    }
     axes_.resolve();
+    prove_clamped_reads(k_, clamped_);
 }
 
 Kernel build_kernel(const TilePlan &plan, const std::vector<Halide::Func> &outputs) {

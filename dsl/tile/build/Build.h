@@ -20,7 +20,7 @@ namespace kiln::tile {
 /// result are those of the algorithm, each named after the first Var or RVar that runs along it. Throws Error:
 /// K1101 an output's Var without a block, K1102 an index that is not base + axis, K1103 a Func at such an index, K1104
 /// a product that is none, K1105 its operands, K1106 an update of another form, K1107 a Func read in another way than
-/// the kernel computes it, K1108 axes that do not fit.
+/// the kernel computes it, K1108 axes that do not fit, K1201 a clamped read whose repeated elements reach an output.
 Kernel build_kernel(const TilePlan &plan, const std::vector<Halide::Func> &outputs);
 
 } // namespace kiln::tile

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "dsl/tile/build/Axes.h"
+#include "dsl/tile/build/Clamps.h"
 #include "dsl/tile/build/Depends.h"
 
 namespace kiln::tile {
@@ -89,6 +90,7 @@ private:
     Update read_update(const Function &f, int index, const std::vector<ViewDim> &region, const Values &at);
     void read_rvar(Update &u, const Halide::Internal::ReductionVariable &rv, const std::string &name,
                    std::map<std::string, Expr> &replace);
+    bool becomes_limit(Update &u, const Expr &condition);
     Values run_update(const Update &u, size_t level, const Values &start);
     Values one_step(const Update &u, const Values &start);
 
@@ -104,6 +106,7 @@ private:
     Dependence depends_;
     std::vector<Scope> scopes_;
     std::vector<Self> selfs_;
+    std::vector<ClampedRead> clamped_;
     std::map<std::string, std::string> output_axes_; ///< Var -> axis
 };
 

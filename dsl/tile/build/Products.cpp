@@ -79,7 +79,7 @@ void settle_types(const Expr &x, const Expr &y, ProductForm &form) {
 }
 
 std::optional<ProductForm> match_product(const AxisTable &axes, const std::string &axis, const Expr &term,
-                                         std::string &why) {
+                                         std::string &why, std::string &help) {
     ProductForm form;
     std::vector<Expr> varying;
     for (const Expr &f : factors_of(term)) {
@@ -89,6 +89,9 @@ std::optional<ProductForm> match_product(const AxisTable &axes, const std::strin
     }
     if (varying.size() != 2) {
         why = fmt::format("{} of its factors vary along `{}`, and a product has two", varying.size(), axis);
+        help = varying.size() > 2
+                   ? "join factors into one operand and round it: `f32(bf16(a(k, m) * s(k))) * f32(b(k, n))`"
+                   : "";
         return std::nullopt;
     }
     std::set<std::string> seen;
@@ -139,7 +142,7 @@ Expr Builder::reduce_in_tile(const Update &u, ReduceOp op, const Expr &e) {
         return u.predicate.defined() ? select(u.predicate, x, identity) : x;
     };
 
-    std::string why;
+    std::string why, help;
     if (op != ReduceOp::Sum) {
         why = fmt::format("it is a {}", reduce_name(op));
     } else if (u.in_tile.size() != 1) {
@@ -153,9 +156,11 @@ Expr Builder::reduce_in_tile(const Update &u, ReduceOp op, const Expr &e) {
         const std::vector<Expr> terms = terms_of(v);
         if (std::find(in.begin(), in.end(), axes_.find(over.axis)) != in.end()) {
             why = fmt::format("its RDom has a condition on `{}`", over.axis);
+            help = fmt::format("choose in an operand instead: `select(condition, a({0}, m), 0) * b({0}, n)`",
+                               over.axis);
         } else {
             for (const Expr &t : terms) {
-                if (auto form = match_product(axes_, over.axis, t, why)) {
+                if (auto form = match_product(axes_, over.axis, t, why, help)) {
                     forms.push_back(*form);
                 }
             }
@@ -170,11 +175,14 @@ Expr Builder::reduce_in_tile(const Update &u, ReduceOp op, const Expr &e) {
         }
     }
     if (wanted) {
-        refuse("K1104",
-               fmt::format("`{}` is to be a product ({}), but its update is none: {}", u.func,
-                           kind_name(planned->second.kind), why),
-               span,
-               {fmt::format("leave out `mma` of `{}`, or write it as a sum of a(k, m) * b(k, n)", u.func)});
+        refuse(
+            "K1104",
+            fmt::format("`{}` is to be a product ({}), but its update is none: {}", u.func,
+                        kind_name(planned->second.kind), why),
+            span,
+            {help.empty()
+                 ? fmt::format("leave out `mma` of `{}`, or write it as a sum of a(k, m) * b(k, n)", u.func)
+                 : help});
     }
     v = guarded(v);
     for (const TileRVar &over : u.in_tile) {

@@ -131,8 +131,18 @@ std::string Builder::copy_tile(const Call *view) {
     const std::string name = view->name.substr(5);
     std::vector<ViewDim> dims;
     std::vector<std::string> axes;
+    auto plan = plan_.copies.find(name);
+    std::vector<ClampedRead> clamped;
     for (const Expr &a : view->args) {
         std::optional<ViewDim> d = axes_.dim_of(a);
+        if (!d && plan != plan_.copies.end() && !plan->second.registers) {
+            const Unclamped u = unclamped(a, [&](const Expr &e) { return !axes_.axes_of(e).empty(); });
+            d = axes_.dim_of(u.index);
+            if (d && u.last.defined()) {
+                clamped.push_back(
+                    {"", name, d->axis, axes_.simplify(u.last + 1 - d->base), plan->second.span});
+            }
+        }
         if (!d) {
             return "";
         }
@@ -146,18 +156,24 @@ std::string Builder::copy_tile(const Call *view) {
     }
     axes_.keep_apart(axes);
     const std::string key = "copy " + name;
+    auto note = [&](const std::string &tile) {
+        for (ClampedRead &c : clamped) {
+            c.tile = tile;
+            clamped_.push_back(std::move(c));
+        }
+        return tile;
+    };
     if (const Memo *m = recall(key, dims)) {
-        return m->tile;
+        return note(m->tile);
     }
     const std::string tile = new_tile(name + "s", view->type, axes, name);
-    auto plan = plan_.copies.find(name);
     if (plan != plan_.copies.end() && plan->second.registers) {
         put({Map{tile, Expr(view), Expr()}, name});
     } else {
         put({Copy{tile, {name, dims}}, name});
     }
     remember(key, dims, tile);
-    return tile;
+    return note(tile);
 }
 
 Expr Builder::inlined(const Function &f, int component, const std::vector<Expr> &args) {

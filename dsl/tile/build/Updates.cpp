@@ -158,8 +158,10 @@ Builder::Update Builder::read_update(const Function &f, int index, const std::ve
         u.values.push_back(substitute(replace, substitute_in_all_lets(v)));
     }
     for (const Expr &p : definition.split_predicate()) {
-        const Expr read = value(substitute(replace, substitute_in_all_lets(p)));
-        u.predicate = axes_.simplify(u.predicate.defined() ? u.predicate && read : read);
+        const Expr read = axes_.simplify(value(substitute(replace, substitute_in_all_lets(p))));
+        if (!becomes_limit(u, read)) {
+            u.predicate = axes_.simplify(u.predicate.defined() ? u.predicate && read : read);
+        }
     }
     for (size_t c = 0; c < u.values.size(); c++) {
         std::set<std::string> axes;
@@ -171,6 +173,31 @@ Builder::Update Builder::read_update(const Function &f, int index, const std::ve
         u.carried_axes.push_back(axes_.in_order(axes));
     }
     return u;
+}
+
+/// A condition `axis < limit` on an RVar inside the tile ends it there.
+bool Builder::becomes_limit(Update &u, const Expr &condition) {
+    Expr below; // condition: below > 0
+    if (const LT *c = condition.as<LT>()) {
+        below = c->b - c->a;
+    } else if (const LE *c = condition.as<LE>()) {
+        below = c->b - c->a + 1;
+    } else if (const GT *c = condition.as<GT>()) {
+        below = c->a - c->b;
+    } else if (const GE *c = condition.as<GE>()) {
+        below = c->a - c->b + 1;
+    }
+    if (!below.defined() || below.type() != Halide::Int(32)) {
+        return false;
+    }
+    for (TileRVar &over : u.in_tile) {
+        const Expr limit = axes_.simplify(below + axes_.var(over.axis));
+        if (!axes_.axes_of(below).empty() && axes_.axes_of(limit).empty() && k_.tiles_of(limit).empty()) {
+            over.limit = over.limit.defined() ? axes_.simplify(min(over.limit, limit)) : limit;
+            return true;
+        }
+    }
+    return false;
 }
 
 void Builder::read_rvar(Update &u, const ReductionVariable &rv, const std::string &name,

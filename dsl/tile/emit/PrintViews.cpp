@@ -35,7 +35,8 @@ int Printer::neighbours(const std::string &view, const std::vector<Expr> &index,
                         const RegisterLayout &over, int most, bool tested) {
     const View *v = k_.view(view);
     const bool own = v && !v->is_buffer(); // which begins at a boundary
-    if (((!options_.vectors || k_.plan.direct) && !own && !tested) || !v || v->type.bits() > 32 || index.empty()) {
+    if (((!options_.vectors || k_.plan.direct) && !own && !tested) || !v || v->type.bits() > 32 ||
+        index.empty()) {
         return 1;
     }
     const int bytes = v->type.is_bool() ? 1 : v->type.bytes();

@@ -359,13 +359,32 @@ void Printer::statement(const Stmt &s) {
 
 // ---- block tiles
 
+/// Whether blocks have the more work the further along a loop they are: some loop inside takes more turns.
+bool Printer::work_grows(const std::string &grid_loop) const {
+    bool grows = false, other = false;
+    walk(k_.body, [&](const Stmt &s) {
+        const For *f = s.as<For>();
+        if (!f || f->body.empty()) {
+            return;
+        }
+        const Monotonic hi = is_monotonic(f->hi, grid_loop), lo = is_monotonic(f->lo, grid_loop);
+        grows |= hi == Monotonic::Increasing && lo == Monotonic::Constant;
+        other |= hi == Monotonic::Decreasing || hi == Monotonic::Unknown || lo == Monotonic::Unknown;
+    });
+    return grows && !other;
+}
+
 void Printer::tile_coordinates(const std::string &tile) {
     // Whole clusters are numbered; this block is one of its cluster's.
     std::vector<GridLoop> g = k_.grid;
     for (GridLoop &loop : g) {
         loop.extent = clusters_along(loop);
     }
-    auto name = [&](size_t i) { return id(g[i].cluster > 1 ? "c_" : "i_", g[i].name); };
+    // The longest first: those that are short fill up what is left at the end.
+    auto from_end = [&](size_t i) { return g[i].cluster == 1 && work_grows(g[i].name); };
+    auto name = [&](size_t i) {
+        return id(g[i].cluster > 1 ? "c_" : from_end(i) ? "from_end_" : "i_", g[i].name);
+    };
     auto count = [&](size_t i) {
         return value((g[i].cluster > 1 ? "clusters_" : "n_") + g[i].name, g[i].extent);
     };
@@ -375,6 +394,9 @@ void Printer::tile_coordinates(const std::string &tile) {
     cluster_coordinates(tile, g, name, count);
     std::string rank = "rank";
     for (size_t i = 0; i < g.size(); i++) {
+        if (from_end(i)) {
+            line(fmt::format("const int {} = {} - 1 - {};", id("i_", g[i].name), count(i), name(i)));
+        }
         if (g[i].cluster > 1) {
             const bool last = i + 1 == g.size() || g[i + 1].cluster == 1;
             line(fmt::format("const int {} = {} * {} + {};", id("i_", g[i].name), name(i), g[i].cluster,

@@ -161,6 +161,7 @@ protected:
     void tile_loop(const TileLoop &t);
     /// The variables of the grid loops for the tile, or cluster of tiles, of that number.
     void tile_coordinates(const std::string &tile);
+    bool work_grows(const std::string &grid_loop) const;
     void cluster_coordinates(const std::string &tile, const std::vector<GridLoop> &clusters,
                              const std::function<std::string(size_t)> &name,
                              const std::function<std::string(size_t)> &count);

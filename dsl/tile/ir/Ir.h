@@ -121,7 +121,7 @@ struct Reduce {
     Expr value;
     Expr limit;          ///< as for Mma
     RegisterLayout over; ///< of the values before they are reduced; by plan_layouts
-    int blocks = 1;      ///< of the cluster, whose parts of the axis are reduced together: each gets the whole
+    int blocks = 1; ///< of the cluster, whose parts of the axis are reduced together: each gets the whole
 };
 struct Carry {
     std::string name;

@@ -66,8 +66,8 @@ struct TilePlan {
     bool dynamic = false;   ///< tiles are handed out by a counter
     bool ping_pong = false; ///< warpgroups take whole tiles in turn
     bool launch_ahead = false;
-    int slow_warp = -1; ///< a warp that sleeps before it waits, stores or gives back; -1: none
-    bool direct = false; ///< outputs leave registers element by element, whatever their strides
+    int slow_warp = -1;    ///< a warp that sleeps before it waits, stores or gives back; -1: none
+    bool direct = false;   ///< outputs leave registers element by element, whatever their strides
     std::string spread;    ///< Var whose axis the `spread_blocks` blocks of a cluster share
     int spread_blocks = 1; ///< 1: each block has a tile of its own
     Span spread_span;

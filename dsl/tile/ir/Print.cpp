@@ -348,10 +348,10 @@ private:
     }
     std::string of(const Reduce &o) {
         const std::string over = is_empty(o.over) ? "" : fmt::format(" @L{}", index(registers_, o.over));
-        return set(o.dst, fmt::format("reduce {} over {}{}{} of {}", reduce_name(o.op), name_text(o.axis),
-                                      below(o.limit) +
-                                          (o.blocks > 1 ? fmt::format(" blocks {}", o.blocks) : ""),
-                                      over, text(o.value)));
+        return set(o.dst,
+                   fmt::format("reduce {} over {}{}{} of {}", reduce_name(o.op), name_text(o.axis),
+                               below(o.limit) + (o.blocks > 1 ? fmt::format(" blocks {}", o.blocks) : ""),
+                               over, text(o.value)));
     }
     std::string of(const For &o) {
         std::string carry = list(o.carry, [&](const Carry &c) {

@@ -110,12 +110,50 @@ Expr guarded_from_minus_inf(const Expr &e) {
     return z.defined() && is_number(s->true_value, 0) && same(s->false_value, z) ? z : Expr();
 }
 
+bool is_uniform(const Expr &e) {
+    return !contains(e, [](const Expr &x) {
+        const Variable *v = x.as<Variable>();
+        const Call *c = x.as<Call>();
+        return (v && v->name.find(".extent.") == std::string::npos) ||
+               (c && c->call_type != Call::PureExtern && c->call_type != Call::PureIntrinsic) ||
+               (c && c->name.compare(0, 5, "view:") == 0);
+    });
+}
+
+namespace {
+
+/// At least 0: what a root or an extent is.
+bool is_not_negative(const Expr &e) {
+    if (const Cast *c = e.as<Cast>()) {
+        return e.type().is_float() && is_not_negative(c->value);
+    }
+    if (const Variable *v = e.as<Variable>()) {
+        return v->name.find(".extent.") != std::string::npos;
+    }
+    const Call *c = e.as<Call>();
+    return c && c->name == "sqrt_f32" ? is_not_negative(c->args[0]) : is_positive(e);
+}
+
+} // namespace
+
+bool is_positive(const Expr &e) {
+    if (const std::optional<double> n = number(e)) {
+        return *n > 0 && *n < inf;
+    }
+    if (const Mul *m = e.as<Mul>()) {
+        return is_positive(m->a) && is_positive(m->b);
+    }
+    if (const Div *d = e.as<Div>()) {
+        return e.type().is_float() && is_positive(d->a) && is_not_negative(d->b);
+    }
+    return false;
+}
+
 std::optional<Scaled> positive_factor(const Expr &e) {
     if (const Mul *m = e.as<Mul>()) {
         for (const auto &[c, z] : {std::pair{m->b, m->a}, {m->a, m->b}}) {
-            const std::optional<double> v = number(c);
-            if (v && *v > 0 && *v < inf && !number(z)) {
-                return Scaled{static_cast<float>(*v), z};
+            if (is_positive(c) && !is_uniform(z)) {
+                return Scaled{c, z};
             }
         }
     } else if (const Select *s = e.as<Select>(); s && is_number(s->false_value, -inf)) {
@@ -206,7 +244,7 @@ bool Prover::at_most(const Expr &a, const Expr &b, int depth) const {
         return true;
     }
     if (const auto x = positive_factor(a), y = positive_factor(b);
-        x && y && a.as<Mul>() && b.as<Mul>() && x->factor == y->factor && next(x->value, y->value)) {
+        x && y && a.as<Mul>() && b.as<Mul>() && same(x->factor, y->factor) && next(x->value, y->value)) {
         return true;
     }
     if (const Reduce *r = maximum(b); r && next(a, r->value)) {

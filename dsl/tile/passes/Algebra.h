@@ -34,9 +34,13 @@ bool is_number(const Expr &e, double value);
 Expr exponent(const Expr &e);
 /// b where `e` is `b`, but 0 where b is -inf: what a running maximum subtracts. Else undefined.
 Expr guarded_from_minus_inf(const Expr &e);
-/// The positive constant c and z where `e` is c·z, also inside select(…, c·z, -inf), for which c·-inf = -inf.
+/// Whether `e` is the same for a whole launch: constants and extents of views, and what is computed of them.
+bool is_uniform(const Expr &e);
+/// Whether the uniform number `e` is proved to be greater than 0: constants, 1/√x and the like.
+bool is_positive(const Expr &e);
+/// The positive uniform number c and z where `e` is c·z, also inside select(…, c·z, -inf), for which c·-inf = -inf.
 struct Scaled {
-    float factor = 1;
+    Expr factor;
     Expr value;
 };
 std::optional<Scaled> positive_factor(const Expr &e);

@@ -8,6 +8,8 @@ const std::vector<Pass> &passes() {
     };
     static const std::vector<Pass> all = {
         simple("lift_bits", lift_bits),
+        simple("drop_limits", drop_limits),
+        simple("fold_conditions", fold_conditions),
         simple("hoist_invariant", hoist_invariant),
         simple("fuse_loops", fuse_loops),
         simple("clean_up", clean_up),

@@ -21,6 +21,8 @@ void guard_edges(
     Kernel
         &k); ///< masks what lies past a ragged edge, where the reduction that reads it needs more than zeros
 void lift_bits(Kernel &k);       ///< tests and masks of bits become comparisons and selects
+void drop_limits(Kernel &k);     ///< limits of reductions where what lies past them adds nothing anyway
+void fold_conditions(Kernel &k); ///< conditions of carried updates become part of a mask
 void split_reduce(Kernel &k);    ///< deals a loop that sums to several blocks; the last adds up their parts
 void rewrite_running(Kernel &k); ///< e^y · Σ e^x becomes Σ e^(x + y), for what is carried and rescaled
 void scale_exp2(Kernel &k);      ///< exp becomes exp2, constants folded into what it is taken of

@@ -241,16 +241,20 @@ private:
         } else if (auto *o = s.as<Move>()) {
             same_axes(of(o->src), of(o->dst), fmt::format("`{}` and `{}`", o->dst, o->src), s);
         }
-        if (const Expr *value = s.as<Map>()      ? &s.as<Map>()->value
-                                : s.as<Reduce>() ? &s.as<Reduce>()->value
-                                                 : nullptr) {
-            const Halide::Type type = k_.tile(defines(s)).type;
-            if (value->type() != type) {
-                f_.add("K1191",
-                       fmt::format("`{}` is {}, its value {}", defines(s), type_name(type),
-                                   type_name(value->type())),
-                       &s);
-            }
+        const StageStore *stage = s.as<StageStore>();
+        if (stage && stage->value.defined()) {
+            within(stage->value, of(stage->src), stage->src, s);
+        }
+        const Expr *value = s.as<Map>()                       ? &s.as<Map>()->value
+                            : s.as<Reduce>()                  ? &s.as<Reduce>()->value
+                            : stage && stage->value.defined() ? &stage->value
+                                                              : nullptr;
+        const std::string dst = stage ? stage->src : defines(s);
+        if (value && value->type() != k_.tile(dst).type) {
+            f_.add("K1191",
+                   fmt::format("`{}` is {}, its value {}", dst, type_name(k_.tile(dst).type),
+                               type_name(value->type())),
+                   &s);
         }
     }
 
@@ -342,7 +346,8 @@ private:
         std::map<std::string, int> stored;
         walk(k_.body, [&](const Stmt &s) {
             if (const Last *l = s.as<Last>(); l && k_.view(l->at.view)->memory != View::Memory::Counters) {
-                f_.add("K1198", fmt::format("`{}` counts no parts: it is no list of counters", l->at.view), &s);
+                f_.add("K1198", fmt::format("`{}` counts no parts: it is no list of counters", l->at.view),
+                       &s);
             }
             const Region *r = s.as<Store>()         ? &s.as<Store>()->to
                               : s.as<TmaStore>()    ? &s.as<TmaStore>()->to

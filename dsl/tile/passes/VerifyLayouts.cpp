@@ -71,6 +71,8 @@ public:
                 if (m->unless.defined() && !is_early(k_)) {
                     stays(*m, s);
                 }
+            } else if (auto *t = s.as<StageStore>(); t && t->value.defined() && is_planned(k_.tile(t->src))) {
+                operands(k_.tiles_of(t->value), k_.tile(t->src).registers, s);
             } else if (auto *r = s.as<Reduce>();
                        r && !(r->over.threads.empty() && r->over.registers.empty())) {
                 std::set<std::string> axes = k_.axes_of(r->value);

@@ -2,6 +2,7 @@
 // zeros there, which is enough for a plain sum; what else is read past the end is replaced by the identity of the
 // reduction that reads it. Whether that is needed follows from the values, not from what they are for.
 #include "dsl/tile/passes/Passes.h"
+#include "dsl/tile/passes/PastTheEnd.h"
 #include "dsl/tile/passes/Rewrite.h"
 
 #include <fmt/format.h>
@@ -18,122 +19,10 @@ bool is_zero(const Expr &e) {
     return e.defined() && is_const_zero(e);
 }
 
-Expr extent_of(const std::string &view, size_t dimension) {
-    return Variable::make(Halide::Int(32), fmt::format("{}.extent.{}", view, dimension));
-}
-
-/// What values are where the coordinate of `axis` is at least `limit`.
-class PastTheEnd {
-public:
-    PastTheEnd(const Kernel &k, const std::string &axis, const Expr &limit)
-        : k_(k), axis_(axis), limit_(limit), definitions_(definitions(k.body)) {}
-
-    /// The value there if it is one constant, else nothing.
-    Expr value(const Expr &e) {
-        const Expr v = simplify(Mutator(*this).mutate(e));
-        return is_const(v) ? v : Expr();
-    }
-
-    Expr tile(const std::string &name) {
-        if (auto it = known_.find(name); it != known_.end()) {
-            return it->second;
-        }
-        known_[name] = Expr();
-        auto d = definitions_.find(name);
-        Expr v;
-        if (d != definitions_.end()) {
-            if (const Copy *c = d->second->as<Copy>()) {
-                v = is_outside(c->from) ? make_zero(k_.tile(name).type) : Expr();
-            } else if (const Map *m = d->second->as<Map>()) {
-                v = value(m->value);
-            }
-        }
-        return known_[name] = v;
-    }
-
-    /// Extents of views that the answer rests on: each at most what it is paired with.
-    std::vector<Expr> assumed;
-    /// Takes on trust what holds for buffers of matching extents.
-    bool may_assume = false;
-
-    bool is_outside(const Region &r) {
-        for (size_t d = 0; d < r.dims.size(); d++) {
-            if (r.dims[d].axis == axis_ && starts_outside(r.view, d, r.dims[d].base)) {
-                return true;
-            }
-        }
-        return false;
-    }
-
-private:
-    bool starts_outside(const std::string &view, size_t d, const Expr &base) {
-        const Expr past = simplify(base + limit_ - extent_of(view, d));
-        if (auto c = as_const_int(past)) {
-            return *c >= 0;
-        }
-        if (!may_assume || uses_loop(past)) {
-            return false;
-        }
-        assumed.push_back(simplify(extent_of(view, d) <= simplify(base + limit_)));
-        return true;
-    }
-
-    /// Whether a variable is no extent of a view: conditions on a call can hold no other.
-    static bool uses_loop(const Expr &e) {
-        class Visitor : public IRVisitor {
-        public:
-            bool found = false;
-            using IRVisitor::visit;
-            void visit(const Variable *op) override {
-                found |= op->name.find(".extent.") == std::string::npos;
-            }
-        } v;
-        e.accept(&v);
-        return v.found;
-    }
-
-    class Mutator : public IRMutator {
-    public:
-        explicit Mutator(PastTheEnd &past) : past_(past) {}
-        using IRMutator::visit;
-        Expr visit(const Variable *op) override {
-            auto t = past_.k_.tiles.find(op->name);
-            if (t == past_.k_.tiles.end() || std::find(t->second.axes.begin(), t->second.axes.end(),
-                                                       past_.axis_) == t->second.axes.end()) {
-                return op;
-            }
-            const Expr v = past_.tile(op->name);
-            return v.defined() ? v : Expr(op);
-        }
-        Expr visit(const Call *op) override {
-            if (op->name.compare(0, 5, "view:") != 0) {
-                return IRMutator::visit(op);
-            }
-            const std::string view = op->name.substr(5), var = "%" + past_.axis_;
-            for (size_t d = 0; d < op->args.size(); d++) {
-                const Expr base = simplify(op->args[d] - Variable::make(Halide::Int(32), var));
-                if (expr_uses_var(op->args[d], var) && !expr_uses_var(base, var) &&
-                    past_.starts_outside(view, d, base)) {
-                    return make_zero(op->type);
-                }
-            }
-            return op;
-        }
-
-    private:
-        PastTheEnd &past_;
-    };
-
-    const Kernel &k_;
-    const std::string axis_;
-    const Expr limit_;
-    std::map<std::string, const Stmt *> definitions_;
-    std::map<std::string, Expr> known_;
-};
-
 class Guard {
 public:
-    explicit Guard(Kernel &k) : k_(k) {}
+    /// `only_drop`: limits go where nothing need be guarded, and stay elsewhere.
+    Guard(Kernel &k, bool only_drop) : k_(k), only_drop_(only_drop) {}
 
     void run(Body &body) {
         for (size_t i = 0; i < body.size(); i++) {
@@ -159,6 +48,9 @@ private:
         const Expr identity = reduce_identity(r.op, r.value.type());
         const Expr past = PastTheEnd(k_, r.axis, r.limit).value(r.value);
         if (!past.defined() || !equal(past, identity)) {
+            if (only_drop_) {
+                return;
+            }
             r.value = Select::make(within(r.axis, r.limit), r.value, identity);
             k_.remarks.push_back(
                 fmt::format("guard_edges: the {} of `{}` over `{}` leaves out what lies past its end",
@@ -172,6 +64,9 @@ private:
         Mma m = *body[at].as<Mma>();
         const std::string func = body[at].func;
         size_t added = 0;
+        if (only_drop_ && !needs_no_limit(m)) {
+            return 0;
+        }
         for (std::string *operand : {&m.a, &m.b}) {
             PastTheEnd past(k_, m.axis, m.limit);
             past.may_assume = true;
@@ -196,6 +91,13 @@ private:
         return added;
     }
 
+    bool needs_no_limit(const Mma &m) const { return ends_in_zeros(m, m.a) && ends_in_zeros(m, m.b); }
+    bool ends_in_zeros(const Mma &m, const std::string &operand) const {
+        PastTheEnd past(k_, m.axis, m.limit);
+        past.may_assume = true;
+        return is_zero(past.tile(operand));
+    }
+
     void require(const Expr &condition) {
         if (is_const_one(condition) || std::any_of(k_.conditions.begin(), k_.conditions.end(),
                                                    [&](const Expr &c) { return equal(c, condition); })) {
@@ -205,12 +107,17 @@ private:
     }
 
     Kernel &k_;
+    const bool only_drop_;
 };
 
 } // namespace
 
 void guard_edges(Kernel &k) {
-    Guard(k).run(k.body);
+    Guard(k, false).run(k.body);
+}
+
+void drop_limits(Kernel &k) {
+    Guard(k, true).run(k.body);
 }
 
 } // namespace kiln::tile

@@ -50,6 +50,7 @@ public:
             if (Reduce *r = s.as<Reduce>()) {
                 std::set<std::string> axes = k_.axes_of(r->value);
                 axes.insert(r->axis);
+                check_reduction(*r, axes, s.func);
                 r->over = layout_of({axes.begin(), axes.end()}, r->dst, s.func);
             }
         });
@@ -223,11 +224,13 @@ private:
             if (tf32) {
                 check_along_sum(*t, m, func, span);
             } else if (t->type.bits() != 16 || !t->type.is_float()) {
-                refuse("K1117",
-                       fmt::format(
-                           "the product in `{}` reads `{}` of type {}: wgmma here takes bfloat16 and float16",
-                           func, t->func, type_name(t->type)),
-                       span, {"mma(fma) computes it in float32"});
+                refuse(
+                    "K1117",
+                    fmt::format(
+                        "the product in `{}` reads `{}` of type {}: wgmma here takes bfloat16 and float16",
+                        func, t->func, type_name(t->type)),
+                    span,
+                    {fmt::format("mma(fma) multiplies it, in {}", t->type.is_float() ? "float32" : "int32")});
             }
         }
         if (a.type != b.type) {
@@ -249,7 +252,31 @@ private:
                                "that one from "
                                "shared memory",
                                func, b.func),
-                   span, {"let the rows be those of the computed operand: `rows` in warpgroups(…)"});
+                   span,
+                   {"let the rows be those of the computed operand: `rows` in warpgroups(…)",
+                    "where both are computed, compute one before the kernel: a Func of its own with "
+                    "`compute_root()`"});
+        }
+    }
+
+    /// Only a sum of products adds up inside a tile what has the axes of two operands.
+    void check_reduction(const Reduce &r, const std::set<std::string> &axes, const std::string &func) const {
+        std::string others;
+        int columns = 0;
+        for (const std::string &a : axes) {
+            columns += a != k_.row_axis;
+            others += a == r.axis ? "" : fmt::format("{}`{}`", others.empty() ? "" : " and ", a);
+        }
+        if (columns > 1 && axes.size() > 2) {
+            refuse(
+                "K1141",
+                fmt::format("`{}` takes the {} over `{}` of values that vary along {} too: inside a tile "
+                            "only a sum of "
+                            "products of two operands does so",
+                            func, reduce_name(r.op), r.axis, others),
+                {},
+                {fmt::format("split its RVar by 1: then `{}` is carried from iteration to iteration", func),
+                 "or give all but one of these dimensions a block size of 1"});
         }
     }
 

@@ -83,7 +83,7 @@ bool must_keep(const Kernel &k, const std::string &tile) {
     return keep;
 }
 
-void scale_reads(Kernel &k, const std::string &tile, float factor) {
+void scale_reads(Kernel &k, const std::string &tile, const Expr &factor) {
     const Expr read = k.ref(tile);
     walk(k.body, [&](Stmt &s) {
         each_expr(s, [&](Expr &e) {
@@ -97,7 +97,7 @@ void scale_reads(Kernel &k, const std::string &tile, float factor) {
 /// One factor leaves one tile.
 bool pull_one(Kernel &k) {
     std::string tile;
-    float factor = 1;
+    Expr factor;
     walk(k.body, [&](Stmt &s) {
         if (!tile.empty()) {
             return;
@@ -126,13 +126,27 @@ bool pull_one(Kernel &k) {
     return true;
 }
 
-/// (v · c1) · c2 is v · (c1 · c2).
-Expr fold_constants(const Expr &e) {
-    return rewrite(e, [](const Expr &x) -> Expr {
-        const Mul *outer = x.as<Mul>();
-        const Mul *inner = outer ? outer->a.as<Mul>() : nullptr;
-        const auto a = inner ? number(inner->b) : std::nullopt, b = outer ? number(outer->b) : std::nullopt;
-        return a && b && x.type() == Halide::Float(32) ? Mul::make(inner->a, static_cast<float>(*a * *b)) : x;
+/// (v · c1) · c2 is v · (c1 · c2), and (v · c1) / c2 is v · (c1 / c2), for numbers that are the same for a whole launch.
+Expr fold_uniform(const Expr &e) {
+    auto folded = [](const Expr &a, const Expr &b, bool divided) -> Expr {
+        const auto x = number(a), y = number(b);
+        if (x && y) {
+            return Expr(static_cast<float>(divided ? *x / *y : *x * *y));
+        }
+        return divided ? Div::make(a, b) : Mul::make(a, b);
+    };
+    return rewrite(e, [&](const Expr &x) -> Expr {
+        const Mul *mul = x.as<Mul>();
+        const Div *div = x.as<Div>();
+        if (x.type() != Halide::Float(32) || (!mul && !div)) {
+            return x;
+        }
+        const Mul *inner = (mul ? mul->a : div->a).as<Mul>();
+        const Expr by = mul ? mul->b : div->b;
+        if (!inner || !is_uniform(inner->b) || is_uniform(inner->a) || !is_uniform(by)) {
+            return x;
+        }
+        return Mul::make(inner->a, folded(inner->b, by, div));
     });
 }
 
@@ -144,6 +158,9 @@ Expr times_log2_e(const Expr &e) {
         for (const auto &[c, z] : {std::pair{m->b, m->a}, {m->a, m->b}}) {
             if (const auto n = number(c)) {
                 return Mul::make(z, static_cast<float>(*n * log2_e));
+            }
+            if (is_uniform(c)) {
+                return Mul::make(z, Mul::make(c, static_cast<float>(log2_e)));
             }
         }
     }
@@ -171,7 +188,7 @@ void scale_exp2(Kernel &k) {
     }
     walk(k.body, [&](Stmt &s) {
         if (s.as<Map>() || s.as<Reduce>()) {
-            each_expr(s, [&](Expr &e) { e = to_exp2(fold_constants(e)); });
+            each_expr(s, [&](Expr &e) { e = to_exp2(fold_uniform(e)); });
         }
     });
     clean_up(k);

@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+"""Times Kiln's attention on a GPU against PyTorch's: cuDNN, FlashAttention and flex_attention, each forced. One process, CUDA
+graphs over rotating buffers, rounds interleaved in rotating order, back to back (under the power limit).
+
+usage: attention.py [--schedule NAME=FILE[,knob=value…]] … [--schedules FOLDER] [--kiln PATH] [--out FILE] [--only TEXT] …
+                    [--rounds N] [--without-flex]
+
+Without --schedule each work runs as the folder of schedules serves it. With it every one that fits is timed too; the best is
+the row's, the others are in `others` (cuDNN's, or else the first rival's, time over theirs).
+"""
+
+import argparse
+import concurrent.futures
+import math
+import os
+import pathlib
+import sys
+import tempfile
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import kernel as kernels  # noqa: E402
+import products  # noqa: E402
+import timing  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+L2_BYTES = 256 << 20  # more than any GPU's cache: buffers rotate over so much
+
+
+class Work:
+    """Queries of `length`, as many keys; `window`: keys before the query that it sees beside itself (with causal)."""
+
+    def __init__(self, batch, heads, kv_heads, length, d, causal=False, window=0, softcap=0.0, alibi=False):
+        self.shape = (batch, heads, kv_heads, length, d)
+        self.causal, self.window, self.softcap, self.alibi = causal, window, softcap, alibi
+        kind = f" window{window}" if window else " causal" if causal else " full"
+        kind += f" softcap{softcap:g}" if softcap else ""
+        kind += " alibi" if alibi else ""
+        group = f"/{kv_heads}" if kv_heads != heads else ""
+        self.name = f"B{batch} H{heads}{group} N{length} D{d}{kind}"
+        self.params = {"type": "bfloat16", "mask": "window" if window else "causal" if causal else "none"}
+        if window:
+            self.params |= {"window_left": str(window), "window_right": "0"}
+        if softcap:
+            self.params["softcap"] = f"{softcap:g}"
+        if alibi:
+            self.params["alibi"] = "true"
+        seen = length * (length + 1) / 2 if causal else length * length
+        if window:
+            w = min(window, length)
+            seen = w * (w + 1) / 2 + (length - w) * (w + 1)
+        self.flops = 4.0 * batch * heads * seen * d
+
+    def sets(self):
+        batch, heads, kv_heads, n, d = self.shape
+        each = 2 * n * d * batch * (2 * heads + 2 * kv_heads)
+        for _ in range(max(2, min(8, -(-L2_BYTES // each)))):
+            q, y = (torch.empty(batch, heads, n, d, device="cuda", dtype=torch.bfloat16).normal_() for _ in range(2))
+            k, v = (torch.empty(batch, kv_heads, n, d, device="cuda", dtype=torch.bfloat16).normal_() for _ in range(2))
+            yield q, k, v, y
+
+    def mask(self, rows, n):
+        i, j = rows[:, None], torch.arange(n, device="cuda")[None, :]
+        seen = torch.ones(len(rows), n, dtype=torch.bool, device="cuda")
+        if self.causal or self.window:
+            seen &= j <= i
+        if self.window:
+            seen &= j >= i - self.window
+        return seen, (i - j).abs()
+
+    def slopes(self):
+        heads = self.shape[1]
+        return torch.exp2(-8.0 * (torch.arange(heads, device="cuda", dtype=torch.float32) + 1) / heads)
+
+    def error(self, q, k, v, y):
+        """Greatest relative error in norm over the heads of some rows of the last batch, in float32 from the inputs."""
+        batch, heads, kv_heads, n, d = self.shape
+        rows = torch.arange(0, n, max(1, n // 256), device="cuda")
+        seen, distance = self.mask(rows, n)
+        worst = 0.0
+        for h in range(0, heads, max(1, heads // 4)):
+            kh = h * kv_heads // heads
+            s = q[-1, h, rows].double() @ k[-1, kh].double().T / math.sqrt(d)
+            if self.softcap:
+                s = self.softcap * torch.tanh(s / self.softcap)
+            if self.alibi:
+                s = s - self.slopes()[h].double() * distance
+            s = s.masked_fill(~seen, -math.inf)
+            r = torch.softmax(s, -1) @ v[-1, kh].double()
+            worst = max(worst, ((y[-1, h, rows].double() - r).norm() / r.norm()).item())
+        return worst
+
+    def rivals(self, with_flex):
+        batch, heads, kv_heads, n, d = self.shape
+        gqa = heads != kv_heads
+        plain = not self.window and not self.softcap and not self.alibi
+        found = {}
+        if plain:
+            for name, backend in (("cudnn", SDPBackend.CUDNN_ATTENTION), ("flash", SDPBackend.FLASH_ATTENTION)):
+                def run(q, k, v, backend=backend):
+                    with sdpa_kernel(backend):
+                        return F.scaled_dot_product_attention(q, k, v, is_causal=self.causal, enable_gqa=gqa)
+                found[name] = run
+        if with_flex:
+            from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+            compiled = torch.compile(flex_attention, dynamic=False)
+            mask = None
+            if self.window:
+                mask = create_block_mask(lambda b, h, i, j: (j <= i) & (j >= i - self.window), None, None, n, n, device="cuda")
+            elif self.causal:
+                mask = create_block_mask(lambda b, h, i, j: j <= i, None, None, n, n, device="cuda")
+            slopes = self.slopes()
+            change = None
+            if self.softcap:
+                cap = self.softcap
+                change = lambda s, b, h, i, j: cap * torch.tanh(s / cap)  # noqa: E731
+            if self.alibi:
+                change = lambda s, b, h, i, j: s - slopes[h] * (i - j).abs()  # noqa: E731
+            found["flex_attention"] = lambda q, k, v: compiled(q, k, v, score_mod=change, block_mask=mask, enable_gqa=gqa)
+        return found
+
+
+def works():
+    for heads, d in ((16, 128), (32, 64), (8, 256)):
+        for batch, n in ((16, 1024), (4, 4096), (1, 16384)):
+            for causal in (False, True):
+                yield Work(batch, heads, heads, n, d, causal)
+    yield Work(4, 16, 16, 4096, 128, True, window=1024)
+    yield Work(2, 16, 16, 8192, 128, True, window=1024)
+    yield Work(4, 16, 16, 4096, 128, softcap=30.0)
+    yield Work(4, 16, 16, 4096, 128, True, alibi=True)
+    yield Work(2, 16, 16, 8192, 128, True, alibi=True)
+    yield Work(4, 32, 8, 4096, 128, True)
+
+
+class Session:
+    def __init__(self, arguments):
+        self.arguments = arguments
+        self.folder = tempfile.TemporaryDirectory()
+        self.rows = []
+        self.given = {}
+        for text in arguments.schedule:
+            name, rest = text.split("=", 1)
+            file, *knobs = rest.split(",")
+            self.given[name] = ["--target", "cuda-sm_90a", "--schedule", file, *(o for k in knobs for o in ("--knob", k))]
+
+    def choices(self, work):
+        folder = {} if self.arguments.schedule else {"as written": ["--target", "cuda-sm_90a", "--schedule",
+                                                                    self.arguments.schedules]}
+        d = f"d{work.shape[4]}"
+        return folder | {n: o for n, o in self.given.items() if not n.startswith("d") or n.split("_")[0] == d}
+
+    def build(self, work, options, folder):
+        try:
+            return kernels.build(self.arguments.kiln, "attention", options, folder, work.params)
+        except kernels.KernelError as error:
+            return str(error)
+
+    def build_all(self, chosen):
+        """{(params, name): library or message}, each built once, several at a time."""
+        jobs = {}
+        for work in chosen:
+            for name, options in self.choices(work).items():
+                jobs.setdefault((tuple(sorted(work.params.items())), name), (work, options))
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            base = pathlib.Path(self.folder.name)
+            built = pool.map(lambda i: self.build(*list(jobs.values())[i], base / str(i)), range(len(jobs)))
+            return dict(zip(jobs, built))
+
+    def run(self, work, libraries):
+        print(work.name, file=sys.stderr, flush=True)
+        sets = list(work.sets())
+        found = {}
+        for name in self.choices(work):
+            built = libraries[tuple(sorted(work.params.items())), name]
+            if isinstance(built, str):
+                print(f"    {name}: {built}", file=sys.stderr)
+                continue
+            kernel = kernels.Kernel(built)
+            calls = [lambda stream, a=s, k=kernel: k.bind(list(a), stream)() for s in sets]
+            try:
+                sets[0][3].fill_(float("nan"))
+                calls[0](torch.cuda.current_stream().cuda_stream)
+                torch.cuda.synchronize()
+                error = work.error(*sets[0])
+                if not error <= 2.0**-7:
+                    print(f"    {name}: off by {error:.3g} in norm, allowed {2.0**-7:.3g}; not timed", file=sys.stderr)
+                    continue
+                found[name] = (products.captured(calls), error, kernel.choice())
+            except (kernels.KernelError, RuntimeError) as error:
+                print(f"    {name}: {error}", file=sys.stderr)
+        if not found:
+            return
+        graphs = {}
+        for name, function in work.rivals(not self.arguments.without_flex).items():
+            try:
+                for s in sets[:2]:
+                    function(*s[:3])
+                graphs[name] = products.captured([lambda stream, i=s[:3], f=function: f(*i) for s in sets])
+            except Exception as error:  # a backend that does not take the work
+                print(f"    {name}: {str(error).splitlines()[0]}", file=sys.stderr)
+        rivals = list(graphs)
+        graphs |= {f"kiln {n}": g for n, (g, _, _) in found.items()}
+        times = products.measure(graphs, len(sets), self.arguments.rounds, False)
+        best = min(found, key=lambda n: timing.median(times[f"kiln {n}"]))
+        _, error, choice = found[best]
+        mine = times[f"kiln {best}"]
+        ms = timing.median(mine) * 1e3
+        first = times[rivals[0]] if rivals else mine
+        others = {n: timing.median(first) / timing.median(times[f"kiln {n}"]) for n in found}
+        print(f"  {best:34s} {ms * 1e3:8.1f} us {work.flops / ms * 1e-9:6.0f} TFLOP/s  " +
+              " ".join(f"{n}={r:.3f}" for n, r in others.items()), file=sys.stderr, flush=True)
+        for rival in rivals or [""]:
+            ratio, low, high = timing.paired_ratio(mine, times[rival]) if rival else (0.0, 0.0, 0.0)
+            theirs = timing.median(times[rival]) * 1e3 if rival else 0.0
+            self.rows.append({
+                "work": "attention", "shape": work.name, "type": "bfloat16", "target": "cuda-sm_90a",
+                "regime": "sustained", "schedule": choice, "knobs": best, "ms": ms, "baseline": rival,
+                "baseline_ms": theirs, "ratio": ratio, "ratio_low": low, "ratio_high": high, "flops": work.flops,
+                "tflops": work.flops / ms * 1e-9, "error": error, "bound": 2.0**-7, "samples": self.arguments.rounds,
+                "others": others})
+            if rival:
+                print(f"    {ratio:.3f} [{low:.3f}, {high:.3f}] of {rival} ({work.flops / theirs * 1e-9:.0f} TFLOP/s)",
+                      file=sys.stderr, flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--schedules", default=str(ROOT / "schedules"))
+    parser.add_argument("--schedule", action="append", default=[], help="a name that begins with dN serves heads of N alone")
+    parser.add_argument("--without-flex", action="store_true", help="leave flex_attention out: it takes seconds to compile")
+    parser.add_argument("--kiln", default=str(ROOT / "build" / "bin" / "kiln"))
+    parser.add_argument("--out", default=str(ROOT / "docs" / "results" / "attention.json"))
+    parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--rounds", type=int, default=11)
+    session = Session(parser.parse_args())
+    wanted = session.arguments.only
+    chosen = [w for w in works() if not wanted or any(text in w.name for text in wanted)]
+    libraries = session.build_all(chosen)
+    failed = 0
+    for work in chosen:
+        try:
+            session.run(work, libraries)
+        except (kernels.KernelError, RuntimeError) as error:
+            failed += 1
+            print(f"  failed: {error}", file=sys.stderr, flush=True)
+        products.write(session.arguments.out, session)
+    print(session.arguments.out)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
