@@ -32,7 +32,7 @@ const kiln::Target sm_90a = kiln::Target::parse("cuda sm_90a");
 
 struct Form {
     std::string schedule = "cuda_sm_90a_d128";
-    KnobValues knobs;
+    KnobValues knobs = {};
     bool lse = false;
     std::function<void(ops::AttentionOptions &)> set = {};
     Type type = BFloat(16);
