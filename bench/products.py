@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Times Kiln's tile kernels for products against the best algorithm that cuBLASLt's heuristics propose, in one process:
-CUDA graphs over rotating buffers, rounds interleaved in rotating order, back to back (sustained: the power limit
-throttles) and with an idle pause before each turn (cool).
+"""Times Kiln's products on a GPU against the fastest of cuBLASLt's algorithms for each shape, in one process: CUDA graphs
+over rotating buffers, rounds interleaved in rotating order, back to back (sustained: the power limit throttles) and with an
+idle pause before each turn (cool). A gated product runs against two of cuBLASLt's and an elementwise kernel.
 
-usage: products.py --schedule NAME=FILE[,knob=value…] … [--f32-schedule NAME=FILE…] … [--kiln PATH] [--out FILE]
-                   [--only TEXT] [--layers] [--large] [--regimes R] [--rounds N]
+usage: products.py --schedule NAME=FILE[,knob=value…][@TEXT[|TEXT…]] … [--kiln PATH] [--schedules FOLDER] [--out FILE]
+                   [--only TEXT[,TEXT…]] [--layers] [--large] [--regimes R[,R]] [--rounds N] [--runs N]
 
-FILE may be a folder of schedules: then the library holds all that it names for the target, and chooses by the call.
+FILE may be a folder of schedules: then the library holds all that it names for the target, and chooses by the call. Behind
+@ stands in whose names a work must have one of the texts; works that are not in 16-bit floats, and gated ones, take only
+schedules that name them (`@float32`).
 
-Every schedule that fits a work is timed; the best of them by median is the row's, and the others are in `others`.
+Every schedule that fits a work is timed; the best of them by median is the row's, and the others are in `others`. With
+--runs all is measured so many times anew, with new buffers and data.
 """
 
 import argparse
@@ -27,74 +30,12 @@ import torch
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import cublaslt  # noqa: E402
 import kernel as kernels  # noqa: E402
+import product_works as works  # noqa: E402
 import run as driver  # noqa: E402
 import timing  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COOL_S = 0.025
-
-
-def works():
-    """(m, n, k, w transposed in memory, epilogue[, type]); bfloat16 where nothing is said"""
-    for size in (2048, 4096, 8192):
-        for transposed in (True, False):
-            yield size, size, size, transposed, "none"
-    for size in (512, 1024):
-        yield size, size, size, True, "none"
-    for transposed in (True, False):
-        yield 4096, 14336, 4096, transposed, "none"
-    for m, n, k in (16, 4096, 4096), (64, 12288, 4096), (1000, 1000, 1000), (4000, 4008, 4016), (333, 777, 555):
-        for transposed in (True, False):
-            yield m, n, k, transposed, "none"
-    yield 4097, 4095, 4093, True, "none"
-    yield 4096, 4096, 4096, True, "bias_gelutanh"
-    yield 4096, 4096, 4096, True, "none", torch.float32
-
-
-def layers():
-    """The linear layers of Llama-3-8B (queries, keys and values; output; gate and up; down) for so many tokens."""
-    for m in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192):
-        for n, k in (6144, 4096), (4096, 4096), (28672, 4096), (4096, 14336):
-            yield m, n, k, True, "none"
-
-
-def params_of(transposed, epilogue, dtype=torch.bfloat16):
-    return (("epilogue", epilogue), ("transpose_w", str(transposed).lower()), ("type", str(dtype).removeprefix("torch.")))
-
-
-def name_of(m, n, k, transposed, epilogue, dtype=torch.bfloat16):
-    return (f"{m}x{n}x{k} {'NT' if transposed else 'NN'}" + ("" if epilogue == "none" else " " + epilogue) +
-            (" float32" if dtype == torch.float32 else ""))
-
-
-class Case:
-    """One work with as many sets of buffers as are needed to get past the L2 cache."""
-
-    def __init__(self, m, n, k, transposed, epilogue, dtype=torch.bfloat16):
-        self.name = name_of(m, n, k, transposed, epilogue, dtype)
-        self.shape, self.transposed, self.epilogue = (m, n, k), transposed, epilogue
-        self.params = params_of(transposed, epilogue, dtype)
-        each = 2 * (m * k + n * k + m * n)
-        count = max(2, min(8, -(-(256 << 20) // each)))
-        draw = lambda *shape: torch.randn(shape, device="cuda").to(dtype)  # noqa: E731
-        self.sets = [(draw(m, k), draw(n, k) if transposed else draw(k, n), draw(n),
-                      torch.empty((m, n), device="cuda", dtype=dtype)) for _ in range(count)]
-
-    def reference(self, i):
-        x, w, bias, _ = self.sets[i]
-        y = x.float() @ (w.float().T if self.transposed else w.float())
-        if self.epilogue == "bias_gelutanh":
-            y = torch.nn.functional.gelu(y + bias.float(), approximate="tanh")
-        return y
-
-    def check(self, i, name):
-        """A wrong result is never timed. bf16's unit roundoff is 2⁻⁸; sums of k products are in float32."""
-        y, r = self.sets[i][3].float(), self.reference(i)
-        error = ((y - r).norm() / r.norm()).item()
-        bound = 2.0**-8
-        if not error <= bound:
-            raise kernels.KernelError(f"{self.name}: {name} is off by {error:.3g} in norm, allowed {bound:.3g}")
-        return error, bound
 
 
 def captured(functions):
@@ -138,64 +79,82 @@ def measure(graphs, per_graph, rounds, cool, shortest=0.002):
     return times
 
 
+class Schedule:
+    def __init__(self, text):
+        self.name, _, rest = text.partition("=")
+        rest, _, names = rest.partition("@")
+        self.file, *self.knobs = rest.split(",")
+        self.names = names.split("|") if names else []
+
+    def fits(self, name):
+        kinds = [kind for kind in ("float32", "tf32", "gated") if name.endswith(kind)]
+        named = [text for text in self.names if text in name]
+        return bool(named) and all(any(kind in text for text in named) for kind in kinds) if self.names or kinds else True
+
+
 class Session:
     def __init__(self, arguments):
         self.arguments = arguments
         self.folder = tempfile.TemporaryDirectory()
         self.lt = cublaslt.Library()
         self.built, self.rows = {}, []
+        self.elementwise = None
 
     def build(self, key):
         """The library of one schedule (with the loops behind it for calls that it does not fit), or why there is none."""
-        (name, file, knobs), params = key
-        folder = pathlib.Path(self.folder.name) / f"{name}_{'_'.join(v for _, v in params)}"
-        options = ["--target", "cuda-sm_90a", "--schedule", file]
-        for knob in knobs:
+        schedule, generator, params = key
+        folder = pathlib.Path(self.folder.name) / "_".join([schedule.name, generator, *(v for _, v in params)])
+        options = ["--target", "cuda-sm_90a", "--schedule", schedule.file]
+        for knob in schedule.knobs:
             options += ["--knob", knob]
-        options += ["--target", "cuda", "--schedule", "default"]
+        if not pathlib.Path(schedule.file).is_dir():
+            options += ["--target", "cuda", "--schedule", "default"]
         try:
-            return kernels.build(self.arguments.kiln, "gemm", options, folder, dict(params))
+            return kernels.build(self.arguments.kiln, generator, options, folder, dict(params))
         except (kernels.KernelError, subprocess.CalledProcessError) as error:
             return str(error)
 
     def prepare(self, wanted):
         """Builds what the works need, as many at a time as there are cores."""
-        keys = sorted({(schedule, params_of(*work[3:])) for work in wanted for schedule in self.schedules(work[5:])})
+        keys = list(dict.fromkeys((s, *works.key_of(*work[3:])) for work in wanted for s in self.schedules(works.name_of(*work))))
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            pair = None
+            if any(work[4] == "gated" for work in wanted):
+                pair = pool.submit(kernels.build, self.arguments.kiln, "swiglu",
+                                   ["--target", "cuda", "--schedule", self.arguments.schedule_folder],
+                                   pathlib.Path(self.folder.name) / "swiglu", {"type": "bfloat16"})
             for key, made in zip(keys, pool.map(self.build, keys)):
                 self.built[key] = made if isinstance(made, str) else kernels.Kernel(made)
                 if isinstance(made, str):
-                    print(f"{key[0][0]} {' '.join(v for _, v in key[1])}: {made}", file=sys.stderr)
+                    print(f"{key[0].name} {' '.join(v for _, v in key[2])}: {made}", file=sys.stderr)
+            self.elementwise = pair and kernels.Kernel(pair.result())
 
-    def schedules(self, dtype):
-        return self.arguments.f32_schedules if torch.float32 in dtype else self.arguments.schedules
+    def schedules(self, name):
+        return [s for s in self.arguments.schedules if s.fits(name)]
 
-    def candidates(self, case):
-        for schedule in self.schedules([case.sets[0][0].dtype]):
-            kernel = self.built[schedule, case.params]
+    def candidates(self, case, params):
+        for schedule in self.schedules(case.name):
+            kernel = self.built[schedule, case.generator, params]
             if isinstance(kernel, str):
                 continue
-            calls = []
-            for i, (x, w, bias, y) in enumerate(case.sets):
-                arguments = [x, w] + ([bias] if case.epilogue != "none" else []) + [y]
-                calls.append(lambda stream, a=arguments, k=kernel: k.bind(a, stream)())
+            calls = [lambda stream, a=a, k=kernel: k.bind(a, stream)() for a in case.sets]
             try:
                 for i, call in enumerate(calls):
-                    case.sets[i][3].fill_(float("nan"))
+                    case.sets[i][-1].fill_(float("nan"))
                     call(torch.cuda.current_stream().cuda_stream)
                     torch.cuda.synchronize()
-                    error = case.check(i, schedule[0])
-                again = case.sets[0][3].clone()
+                    error = case.check(i, schedule.name)
+                again = case.sets[0][-1].clone()
                 calls[0](torch.cuda.current_stream().cuda_stream)
                 torch.cuda.synchronize()
-                if not torch.equal(again, case.sets[0][3]):
-                    raise kernels.KernelError(f"{case.name}: {schedule[0]} gives two results for one input")
+                if not torch.equal(again, case.sets[0][-1]):
+                    raise kernels.KernelError(f"{case.name}: {schedule.name} gives two results for one input")
             except (kernels.KernelError, RuntimeError) as error:
-                print(f"    {schedule[0]}: {error}", file=sys.stderr)
+                print(f"    {schedule.name}: {error}", file=sys.stderr)
                 if "CUDA error" in str(error):
                     raise
                 continue
-            yield schedule[0], calls, error, kernel.choice()
+            yield schedule.name, calls, error, kernel.choice()
 
     def large(self, shape):
         """A product with a matrix of more than 2³¹ bytes: some rows, the last among them, against the formula."""
@@ -203,7 +162,7 @@ class Session:
         x, w = (torch.randn(s, device="cuda", dtype=torch.bfloat16) for s in ((m, k), (n, k)))
         y = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
         for schedule in self.arguments.schedules:
-            kernel = self.built[schedule, params_of(True, "none")]
+            kernel = self.built[schedule, *works.key_of(True, "none")]
             if isinstance(kernel, str):
                 raise kernels.KernelError(kernel)
             y.fill_(float("nan"))
@@ -214,23 +173,21 @@ class Session:
             error = ((got - wanted).norm() / wanted.norm()).item()
             unwritten = int(torch.isnan(y.view(-1)[::4097]).sum()) + int(torch.isnan(y[-1]).sum())
             gigabytes = 2e-9 * max(m * k, n * k, m * n)
-            print(f"{m}x{n}x{k} ({gigabytes:.1f} GB) {schedule[0]}: off by {error:.3g} in norm, {unwritten} not written, {kernel.choice()}",
-                  file=sys.stderr, flush=True)
+            print(f"{m}x{n}x{k} ({gigabytes:.1f} GB) {schedule.name}: off by {error:.3g} in norm, {unwritten} not written, "
+                  f"{kernel.choice()}", file=sys.stderr, flush=True)
             self.rows.append({"work": "gemm_large", "shape": f"{m}x{n}x{k} NT", "type": "bfloat16", "target": "cuda-sm_90a",
-                              "schedule": schedule[0], "choice": kernel.choice(), "error": error, "bound": 2.0**-8,
+                              "schedule": schedule.name, "choice": kernel.choice(), "error": error, "bound": works.UNIT,
                               "not_written": unwritten})
-            if not error <= 2.0**-8 or unwritten:
-                raise kernels.KernelError(f"{m}x{n}x{k}: {schedule[0]} is wrong")
+            if not error <= works.UNIT or unwritten:
+                raise kernels.KernelError(f"{m}x{n}x{k}: {schedule.name} is wrong")
 
     def rival(self, case, rounds=5):
         """The fastest of cuBLASLt's algorithms for this work."""
-        x, w, bias, y = case.sets[0]
-        epilogue = cublaslt.EPILOGUE_GELU_BIAS if case.epilogue == "bias_gelutanh" else 0
+        if case.kind == "gated":
+            case.elementwise = self.elementwise
         best = None
-        for algorithm in self.lt.products(x, w, y, case.transposed, bias, epilogue):
-            calls = [lambda stream, s=s, f=algorithm: f(s[0], s[1], s[3], s[2]) for s in case.sets]
-            graph = captured(calls)
-            each = statistics.median(measure({"rival": graph}, len(calls), rounds, False)["rival"])
+        for calls in case.rivals(self.lt):
+            each = statistics.median(measure({"rival": captured(calls)}, len(calls), rounds, False)["rival"])
             if best is None or each < best[0]:
                 best = (each, calls)
         if best is None:
@@ -240,35 +197,41 @@ class Session:
         case.check(0, "cuBLASLt")
         return best[1]
 
-    def run(self, work):
-        case = Case(*work)
+    def run(self, work, number):
+        case = works.make_case(work)
         print(case.name, file=sys.stderr, flush=True)
-        found = list(self.candidates(case))
+        found = list(self.candidates(case, works.key_of(*work[3:])[1]))
         if not found:
             return
         rival = self.rival(case)
         graphs = {"cublaslt": captured(rival), **{name: captured(calls) for name, calls, _, _ in found}}
-        m, n, k = case.shape
         for regime in self.arguments.regimes.split(","):
             rounds = self.arguments.rounds if regime == "sustained" else max(9, self.arguments.rounds // 2)
             times = measure(graphs, len(case.sets), rounds, regime == "cool")
             medians = {name: timing.median(t) for name, t in times.items()}
-            name, _, (error, bound), choice = min(found, key=lambda f: medians[f[0]])
+            name, _, error, choice = min(found, key=lambda f: medians[f[0]])
             ratio, low, high = timing.paired_ratio(times[name], times["cublaslt"])
             self.rows.append({
-                "work": "gemm", "shape": case.name, "type": dict(case.params)["type"], "target": "cuda-sm_90a", "regime": regime,
-                "schedule": name, "choice": choice, "ms": medians[name] * 1e3, "baseline": "cublaslt",
+                "work": case.generator, "shape": case.name, "type": case.type, "target": "cuda-sm_90a", "regime": regime,
+                "run": number, "schedule": name, "choice": choice, "ms": medians[name] * 1e3, "baseline": "cublaslt",
                 "baseline_ms": medians["cublaslt"] * 1e3, "ratio": ratio, "ratio_low": low, "ratio_high": high,
-                "flops": 2.0 * m * n * k, "error": error, "bound": bound, "samples": rounds,
-                "others": {f[0]: medians["cublaslt"] / medians[f[0]] for f in found}})
-            print(f"  {regime:9s} {name:16s} {medians[name] * 1e6:9.1f} us {2e-12 * m * n * k / medians[name]:7.1f} TFLOP/s, "
+                "flops": case.flops, "error": error, "bound": case.bound, "samples": rounds,
+                "others": {f[0]: round(medians["cublaslt"] / medians[f[0]], 4) for f in found}})
+            print(f"  {regime:9s} {name:16s} {medians[name] * 1e6:9.1f} us {1e-12 * case.flops / medians[name]:7.1f} TFLOP/s, "
                   f"{ratio:.3f} [{low:.3f}, {high:.3f}] of cuBLASLt", file=sys.stderr, flush=True)
 
-
-def schedule_of(text):
-    name, _, rest = text.partition("=")
-    file, *knobs = rest.split(",")
-    return name, file, tuple(knobs)
+    def all_runs(self, wanted):
+        """How many works failed."""
+        failed = 0
+        for number in range(1, self.arguments.runs + 1):
+            for work in wanted:
+                try:
+                    self.large(work) if self.arguments.large else self.run(work, number)
+                except (kernels.KernelError, cublaslt.Failure) as error:
+                    failed += 1
+                    print(f"  failed: {error}", file=sys.stderr)
+                write(self.arguments.out, self)
+        return failed
 
 
 def write(path, session):
@@ -283,31 +246,26 @@ def write(path, session):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--schedule", dest="schedules", action="append", type=schedule_of, required=True)
-    parser.add_argument("--f32-schedule", dest="f32_schedules", action="append", type=schedule_of, default=[])
+    parser.add_argument("--schedule", dest="schedules", action="append", type=Schedule, required=True)
     parser.add_argument("--kiln", default=str(ROOT / "build" / "bin" / "kiln"))
+    parser.add_argument("--schedules", dest="schedule_folder", default=str(ROOT / "schedules"), help="of the elementwise kernel")
     parser.add_argument("--out", default=str(ROOT / "docs" / "results" / "products.json"))
     parser.add_argument("--only", help="only works with one of these texts in their name, by commas")
     parser.add_argument("--layers", action="store_true", help="the linear layers of Llama-3-8B instead of the table's works")
     parser.add_argument("--large", action="store_true", help="check products with matrices of more than 2^31 bytes instead")
     parser.add_argument("--regimes", default="sustained,cool", help="one or both of them")
     parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--runs", type=int, default=1)
     session = Session(parser.parse_args())
-    failed = 0
     only = session.arguments.only
-    wanted = [w for w in (layers() if session.arguments.layers else works()) if not only or any(text in name_of(*w) for text in only.split(","))]
+    wanted = [w for w in (works.layers() if session.arguments.layers else works.table())
+              if not only or any(text in works.name_of(*w) for text in only.split(","))]
     if session.arguments.large:
         session.prepare([(1, 1, 1, True, "none")])
         wanted = [(65536, 40000, 64), (20480, 192, 65536), (192, 40961, 32768), (50001, 50003, 33)]
     else:
         session.prepare(wanted)
-    for work in wanted:
-        try:
-            session.large(work) if session.arguments.large else session.run(work)
-        except (kernels.KernelError, cublaslt.Failure) as error:
-            failed += 1
-            print(f"  failed: {error}", file=sys.stderr)
-        write(session.arguments.out, session)
+    failed = session.all_runs(wanted)
     print(session.arguments.out)
     return 1 if failed else 0
 

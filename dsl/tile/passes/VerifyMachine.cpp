@@ -435,6 +435,13 @@ private:
         return most;
     }
 
+    /// What is stored may yet be computed box by box: until lower_stores nobody knows how many registers it takes.
+    static bool has_stores(const Stmt &role) {
+        bool found = false;
+        walk(Body{role}, [&](const Stmt &s) { found |= s.as<Store>() != nullptr; });
+        return found;
+    }
+
     void threads() {
         if (k_.threads % 128 != 0 || (limits_.threads > 0 && k_.threads > limits_.threads)) {
             f_.add("K1196", fmt::format("{} threads: whole warpgroups of 128, at most {}", k_.threads,
@@ -447,7 +454,7 @@ private:
             std::min<int64_t>(255, std::max<int64_t>(1, limits_.registers_unit) / k_.threads));
         for (const Stmt &s : k_.body) {
             const Role *r = s.as<Role>();
-            if (!r || limits_.registers_unit == 0) {
+            if (!r || limits_.registers_unit == 0 || has_stores(s)) {
                 continue;
             }
             const int has = std::min(255, r->registers ? r->registers : even), live = live_registers(r->body);
