@@ -1,5 +1,5 @@
 // Target: spellings, round trip, the Halide target strings and the full text of its errors.
-#include "dsl/target/Target.h"
+#include "dsl/target/SeenBy.h"
 
 #include <gtest/gtest.h>
 
@@ -52,6 +52,28 @@ TEST(Target, LevelsOrderTheFeatures) {
     EXPECT_LT(Target::parse("cpu avx2").level(), Target::parse("cpu avx512").level());
     EXPECT_EQ(Target::parse("cuda").level(), 75);
     EXPECT_EQ(Target::parse("cuda sm_90a").level(), 90);
+}
+
+TEST(Target, OlderCodeSeesFewerRegistersAndItsOwnPeak) {
+#if defined(__x86_64__)
+    Device d;
+    d.target = Target::parse("cpu avx512");
+    d.limits = limits_of(d.target);
+    d.units = 4;
+    d.ceilings = Ceilings{};
+    d.ceilings->flops = {{"float32", 16}, {"float32/avx2", 8}, {"float32/avx512", 16}, {"float64", 7}};
+    Device seen = seen_by(d, Target::parse("cpu avx2"));
+    EXPECT_EQ(seen.limits.lanes, 8);
+    EXPECT_EQ(seen.limits.vector_registers, 16);
+    EXPECT_EQ(seen.units, 4);
+    EXPECT_EQ(seen.ceilings->flops.at("float32"), 8);
+    EXPECT_EQ(seen.ceilings->flops.at("float64"), 7); // not measured apart
+    EXPECT_EQ(seen_by(d, d.target).limits.lanes, 16);
+    Device gpu;
+    gpu.target = Target::parse("cuda sm_90a");
+    gpu.limits = limits_of(gpu.target);
+    EXPECT_EQ(seen_by(gpu, Target::parse("cuda sm_80")).limits, gpu.limits);
+#endif
 }
 
 TEST(Target, K0901UnknownBackend) {

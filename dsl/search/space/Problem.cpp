@@ -5,6 +5,7 @@
 #include "dsl/schedule/apply/Describe.h"
 #include "dsl/search/space/Algorithm.h"
 #include "dsl/support/Diagnostic.h"
+#include "dsl/target/SeenBy.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -60,6 +61,7 @@ Problem make_problem(Problem facts) {
                 fmt::format("name them, innermost first: `{}={}`", output, rank == 1 ? "1000" : "1000x1000"));
         }
     }
+    facts.device = seen_by(std::move(facts.device), facts.target);
     read_algorithm(facts);
     return facts;
 }
