@@ -14,6 +14,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
     all.push_back(watch_command());
     all.push_back(tune_command());
     all.push_back(db_command());
+    all.push_back(model_command());
     all.push_back(explain_command());
     all.push_back(device_command());
     all.push_back(cache_command());

@@ -18,6 +18,7 @@ std::unique_ptr<Command> new_command();
 std::unique_ptr<Command> watch_command();
 std::unique_ptr<Command> tune_command();
 std::unique_ptr<Command> db_command();
+std::unique_ptr<Command> model_command();
 std::unique_ptr<Command> cache_command();
 std::unique_ptr<Command> completion_command();
 std::unique_ptr<Command> complete_command();

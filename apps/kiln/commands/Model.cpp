@@ -5,7 +5,10 @@
 #include "dsl/search/model/Evaluate.h"
 #include "dsl/search/model/Samples.h"
 #include "dsl/support/Files.h"
+#include "dsl/support/Process.h"
 #include "dsl/support/Progress.h"
+#include "dsl/target/DeviceJson.h"
+#include "dsl/target/SeenBy.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -117,11 +120,7 @@ public:
     Report run(const Settings &settings) override {
         load_generators(settings.load);
         options_.target = kiln::Target::parse(target_);
-        options_.device = device_for(options_.target);
-        if (!options_.device.ceilings) {
-            Activity activity("calibrating the device");
-            options_.device.ceilings = calibrate(options_.device);
-        }
+        options_.device = describe_device(options_.target);
         if (options_.threads == 0) {
             options_.threads = std::max(1, options_.device.units);
         }
@@ -140,19 +139,37 @@ public:
             result = collect(work, options_);
         }
         Report report;
-        report.text = fmt::format("{} samples of {} problems into {}; {} candidates gave no time\n",
-                                  result.samples, result.problems, options_.output.string(), result.failed);
+        report.text = fmt::format("{} samples of {} problems into {}; {} problems left\n", result.samples,
+                                  result.problems, options_.output.string(), result.left);
+        for (const auto &[reason, count] : result.failed) {
+            report.text += fmt::format("note: {} candidates gave no time: {}\n", count, reason);
+        }
         for (const std::string &note : result.notes) {
             report.text += fmt::format("note: {}\n", note);
         }
         report.data["samples"] = result.samples;
         report.data["problems"] = result.problems;
+        report.data["left"] = result.left;
         report.data["failed"] = result.failed;
         report.data["notes"] = result.notes;
         return report;
     }
 
 private:
+    /// With its ceilings. In a child: candidates run in forks of this process, and a CUDA driver that was started before
+    /// a fork does not work after it.
+    static Device describe_device(const kiln::Target &target) {
+        Activity activity("looking at the device");
+        nlohmann::json description = run_isolated("the description of the device", {120, 0}, [&] {
+            Device device = device_for(target);
+            if (!device.ceilings) {
+                device.ceilings = calibrate(device);
+            }
+            return to_json(seen_by(device, target));
+        });
+        return device_from_json(description);
+    }
+
     CollectOptions options_;
     std::string target_ = "cpu avx2", only_;
     int random_ = 40;
@@ -196,8 +213,7 @@ public:
             }
         }
         Metrics m = metrics_of(kept, held_out);
-        Report report;
-        report.text = fmt::format(
+        report.text += fmt::format(
             "{}\n{} written, fingerprint {}\non operations that members had not seen: {:.1f} % of the "
             "pairs in order, first choice {:.2f} of the best, 90 % intervals hold for {:.0f} %\n",
             options.description, output_.string(), trained.model.fingerprint(), 100 * m.pairwise, m.top1,

@@ -34,7 +34,7 @@ public:
         setup_.jobs = options.jobs;
     }
 
-    std::vector<Timing> run(size_t &failed) {
+    std::vector<Timing> run(std::map<std::string, size_t> &failed) {
         std::vector<Candidate> first = {space_->plain()};
         for (Candidate &c : space_->seeds()) {
             first.push_back(std::move(c));
@@ -94,7 +94,7 @@ private:
         all = std::move(kept);
     }
 
-    void measure(const std::vector<Candidate> &candidates, size_t &failed) {
+    void measure(const std::vector<Candidate> &candidates, std::map<std::string, size_t> &failed) {
         std::vector<Schedule> schedules;
         std::vector<const Candidate *> kept;
         for (const Candidate &c : candidates) {
@@ -104,13 +104,13 @@ private:
             schedules.push_back(canonical(c.schedule, c.knobs));
             kept.push_back(&c);
         }
-        std::vector<std::optional<double>> times = time_candidates(setup_, schedules);
+        std::vector<Timed> times = time_candidates(setup_, schedules);
         for (size_t i = 0; i < kept.size(); i++) {
-            if (!times[i]) {
-                failed++;
+            if (times[i].ms == 0) {
+                failed[times[i].fault]++;
                 continue;
             }
-            measured_.push_back({*kept[i], *times[i]});
+            measured_.push_back({*kept[i], times[i].ms});
             Timing t;
             t.device = device_label(options_.device, options_.threads);
             t.generator = work_.generator;
@@ -120,7 +120,7 @@ private:
             t.operation = work_.operation;
             t.schedule = kept[i]->text();
             t.origin = kept[i]->origin;
-            t.ms = *times[i];
+            t.ms = times[i].ms;
             timings_.push_back(std::move(t));
         }
     }
@@ -163,17 +163,20 @@ CollectReport collect(const std::vector<CollectWork> &work, const CollectOptions
     CollectReport report;
     std::string label = device_label(options.device, options.threads);
     std::set<std::string> known = known_problems(options.output, label);
+    bool is_over = false;
     for (size_t i = 0; i < work.size(); i++) {
         std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-        if (options.budget_s > 0 && spent.count() > options.budget_s) {
-            break;
-        }
+        is_over = is_over || (options.budget_s > 0 && spent.count() > options.budget_s);
         std::string name = fmt::format("{} {}", work[i].operation, work[i].workload.name);
         if (options.progress) {
             options.progress(i, work.size(), name);
         }
         try {
             if (!known.insert(key_of(work[i]).problem_key()).second) {
+                continue;
+            }
+            if (is_over) {
+                report.left++;
                 continue;
             }
             Sampler sampler(work[i], options, options.seed * 1000 + i);

@@ -36,8 +36,10 @@ struct CollectOptions {
 };
 
 struct CollectReport {
-    size_t problems = 0, samples = 0, failed = 0; ///< failed: candidates that gave no time
-    std::vector<std::string> notes;               ///< problems that gave nothing, and why
+    size_t problems = 0, samples = 0;
+    size_t left = 0;                      ///< problems that the budget left for the next time
+    std::map<std::string, size_t> failed; ///< candidates that gave no time, by reason
+    std::vector<std::string> notes;       ///< problems that gave nothing, and why
 };
 
 /// The plain schedule and seeds, candidates from anywhere, and then neighbours of the fastest so far, a third each: a model

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <ctime>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -114,25 +115,31 @@ private:
     }
 };
 
-double time_of(const Call &call) {
+/// Of one thread the time that it was running, which others on a busy machine do not add to; else the clock on the wall.
+double seconds(bool one_thread) {
+    timespec t{};
+    clock_gettime(one_thread ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+/// One round: a call that warms the caches up, then the fastest of a few samples of at least half a millisecond.
+double time_of(const Call &call, bool one_thread) {
+    constexpr double sample_s = 5e-4, round_s = 15e-3;
     call();
-    Clock::time_point start = Clock::now();
+    double start = seconds(one_thread);
     call();
-    double once = seconds_since(start);
-    if (once > 0.3) {
-        return once * 1e3;
-    }
-    int repeats = std::max(1, static_cast<int>(std::ceil(2e-3 / std::max(once, 1e-7))));
-    std::vector<double> samples;
-    for (int s = 0; s < 9; s++) {
-        start = Clock::now();
+    double once = std::max((seconds(one_thread) - start), 1e-7);
+    int repeats = std::max(1, static_cast<int>(std::ceil(sample_s / once)));
+    int samples = std::clamp(static_cast<int>(round_s / (once * repeats)), 0, 20);
+    double best = once;
+    for (int s = 0; s < samples; s++) {
+        start = seconds(one_thread);
         for (int i = 0; i < repeats; i++) {
             call();
         }
-        samples.push_back(seconds_since(start) / repeats);
+        best = std::min(best, (seconds(one_thread) - start) / repeats);
     }
-    std::nth_element(samples.begin(), samples.begin() + 2, samples.end());
-    return samples[2] * 1e3;
+    return best * 1e3;
 }
 
 struct Child {
@@ -140,7 +147,7 @@ struct Child {
     pid_t pid = -1;
     int from = -1, to = -1;
     Clock::time_point started;
-    bool ready = false;
+    std::vector<double> ms; ///< a round each
 };
 
 /// Never returns.
@@ -149,17 +156,21 @@ struct Child {
     int nowhere = open("/dev/null", O_RDWR);
     dup2(nowhere, 1);
     dup2(nowhere, 2);
-    rlimit limit{setup.bytes, setup.bytes};
-    setrlimit(RLIMIT_AS, &limit);
+    if (setup.target.backend == Backend::Cpu) { // drivers of GPUs reserve address space as they like
+        rlimit limit{setup.bytes, setup.bytes};
+        setrlimit(RLIMIT_AS, &limit);
+    }
     setenv("HL_NUM_THREADS", std::to_string(std::max(1, setup.threads)).c_str(), 1);
     try {
         Compiled compiled(setup, canonical);
         char byte = 'r';
-        if (write(out, &byte, 1) != 1 || read(in, &byte, 1) != 1) {
-            _exit(1);
+        bool one_thread = setup.target.backend == Backend::Cpu && setup.threads == 1;
+        bool alive = write(out, &byte, 1) == 1;
+        // A round for each byte that comes, until the parent has enough and kills.
+        while (alive && read(in, &byte, 1) == 1) {
+            double ms = time_of([&] { compiled.run(); }, one_thread);
+            alive = write(out, &ms, sizeof ms) == sizeof ms;
         }
-        double ms = time_of([&] { compiled.run(); });
-        _exit(write(out, &ms, sizeof ms) == sizeof ms ? 0 : 1);
     } catch (const Halide::Error &) {
     } catch (const std::exception &) {
     }
@@ -246,34 +257,71 @@ std::vector<Child> compile_all(const TimeSetup &setup, const std::vector<Schedul
     return ready;
 }
 
-std::optional<double> time_one(const TimeSetup &setup, Child &c) {
+/// Another round of this child. False where it crashed or took too long.
+bool time_round(const TimeSetup &setup, Child &c) {
     char byte = 'g';
     double ms = 0;
-    std::optional<double> result;
-    if (write(c.to, &byte, 1) == 1) {
-        pollfd fd{c.from, POLLIN, 0};
-        // Two calls, and nine samples that are short where the calls are.
-        if (poll(&fd, 1, static_cast<int>(2e3 * setup.run_s + 1500)) == 1 &&
-            read(c.from, &ms, sizeof ms) == sizeof ms && ms > 0 && std::isfinite(ms)) {
-            result = ms;
-        }
+    if (write(c.to, &byte, 1) != 1) {
+        return false;
     }
-    finish(c);
-    return result;
+    pollfd fd{c.from, POLLIN, 0};
+    if (poll(&fd, 1, static_cast<int>(2e3 * setup.run_s + 500)) != 1 ||
+        read(c.from, &ms, sizeof ms) != sizeof ms || !(ms > 0) || !std::isfinite(ms)) {
+        return false;
+    }
+    c.ms.push_back(ms);
+    return true;
+}
+
+/// Nothing yet where the fastest rounds do not agree. What disturbs a machine only ever adds time: so it is the fastest
+/// round that counts, once another one confirms it.
+std::optional<double> settled(const Child &c, size_t least, double agreement) {
+    if (c.ms.size() < least) {
+        return std::nullopt;
+    }
+    std::vector<double> sorted = c.ms;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted[1] <= agreement * sorted[0] ? std::optional(sorted[0]) : std::nullopt;
+}
+
+/// Rounds over all of them in turn, so that whatever disturbs the machine for a while disturbs all alike.
+void time_all(const TimeSetup &setup, std::vector<Child> ready, std::vector<Timed> &out) {
+    constexpr size_t least = 3, most = 8;
+    constexpr double long_ms = 60;
+    for (size_t round = 0; round < most && !ready.empty(); round++) {
+        std::vector<Child> left;
+        for (Child &c : ready) {
+            bool ran = time_round(setup, c);
+            // Two rounds of a long call are as long as many of a short one.
+            std::optional<double> ms = settled(c, ran && c.ms[0] > long_ms ? 2 : least, 1.05);
+            if (!ran) {
+                out[c.index] = {0, "crashed, hung, or took too long"};
+            } else if (ms) {
+                out[c.index] = {*ms, ""};
+            } else {
+                left.push_back(std::move(c));
+                continue;
+            }
+            finish(c);
+        }
+        ready = std::move(left);
+    }
+    for (Child &c : ready) {
+        std::optional<double> ms = settled(c, least, 1.1);
+        out[c.index] = ms ? Timed{*ms, ""} : Timed{0, "its rounds did not agree: the machine was busy"};
+        finish(c);
+    }
 }
 
 } // namespace
 
-std::vector<std::optional<double>> time_candidates(const TimeSetup &setup,
-                                                   const std::vector<Schedule> &canonical,
-                                                   const std::function<void(size_t)> &progress) {
-    std::vector<std::optional<double>> out(canonical.size());
-    size_t chunk = static_cast<size_t>(std::max(1, setup.jobs)) * 4;
+std::vector<Timed> time_candidates(const TimeSetup &setup, const std::vector<Schedule> &canonical,
+                                   const std::function<void(size_t)> &progress) {
+    std::vector<Timed> out(canonical.size(), {0, "did not compile, or not in time"});
+    size_t chunk = static_cast<size_t>(std::max(1, setup.jobs)) * 6;
     for (size_t begin = 0; begin < canonical.size(); begin += chunk) {
         size_t end = std::min(begin + chunk, canonical.size());
-        for (Child &c : compile_all(setup, canonical, begin, end)) {
-            out[c.index] = time_one(setup, c);
-        }
+        time_all(setup, compile_all(setup, canonical, begin, end), out);
         if (progress) {
             progress(end);
         }

@@ -10,7 +10,6 @@
 
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,15 +23,21 @@ struct TimeSetup {
     int threads = 1;
     int jobs = 2;                   ///< candidates compiled at once
     double compile_s = 20;          ///< a candidate that takes longer is given up
-    double run_s = 2;               ///< its longest call
+    double run_s = 1;               ///< its longest call
     size_t bytes = size_t(6) << 30; ///< of address space of a child
 };
 
-/// Milliseconds of one call with warm caches, the lower quartile of 9 samples of at least 2 ms (of two calls above
-/// 300 ms); nothing where it did not compile, run or end in time. Each candidate is compiled by Halide's JIT in a child of
-/// its own. `jobs` at once compile; while one is timed, all others wait. Loops only: tile kernels have no JIT.
-std::vector<std::optional<double>> time_candidates(const TimeSetup &setup,
-                                                   const std::vector<Schedule> &canonical,
-                                                   const std::function<void(size_t done)> &progress = {});
+struct Timed {
+    double ms = 0;     ///< of one call with warm caches; 0: none
+    std::string fault; ///< why there is none
+};
+
+/// Each candidate is compiled by Halide's JIT in a child of its own, `jobs` at once; while one is timed, all others wait.
+/// Some candidates take turns, a round of about 15 ms each, until the two fastest of at least three rounds of a candidate
+/// agree within 5 % (10 % after eight): the time is the fastest round's, and a candidate whose rounds never agree has none.
+/// One CPU thread is timed by what it ran, so that a busy machine does little harm.
+/// Loops only: tile kernels have no JIT.
+std::vector<Timed> time_candidates(const TimeSetup &setup, const std::vector<Schedule> &canonical,
+                                   const std::function<void(size_t done)> &progress = {});
 
 } // namespace kiln::search

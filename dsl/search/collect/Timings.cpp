@@ -101,6 +101,18 @@ void read_file(const std::filesystem::path &path, TimingFile &file) {
     }
 }
 
+/// What was being written when the program ended.
+void drop_last_line_if_cut(const std::filesystem::path &path) {
+    std::string text;
+    if (std::ifstream in(path, std::ios::binary); in) {
+        text.assign(std::istreambuf_iterator<char>(in), {});
+    }
+    if (!text.empty() && text.back() != '\n') {
+        size_t end = text.rfind('\n');
+        std::filesystem::resize_file(path, end == std::string::npos ? 0 : end + 1);
+    }
+}
+
 } // namespace
 
 std::string Timing::problem_key() const {
@@ -114,6 +126,7 @@ void append_timings(const std::filesystem::path &path, const std::string &label,
         read_file(path, before);
     }
     bool fresh = before.devices.empty();
+    drop_last_line_if_cut(path);
     std::ofstream out(path, std::ios::app);
     if (fresh) {
         out << ordered_json{{"kiln_timings", timings_version}}.dump() << "\n";
