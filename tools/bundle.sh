@@ -48,14 +48,14 @@ make_bundle() {
     local bundle=${1:-$KILN_ROOT/out/gpu-bundle} halide packed
     run_setup
     configure_main
-    build_tree build kiln_program kiln_generators kiln_runtime kiln-build kiln-measure
+    build_tree build kiln_program kiln_generators kiln_runtime kiln-build kiln-measure autoschedule_kiln kiln_mpi
 
     step "gathering programs and libraries in $bundle"
     rm -rf -- "$bundle"
     mkdir -p -- "$bundle/kernels" "$bundle/licenses"
     quietly "$KILN_LOG/install.log" cmake --install build --prefix "$bundle" --strip
     # What only building programs against Kiln takes; libHalide.so travels packed.
-    rm -rf -- "$bundle/lib/cmake" "$bundle/lib/libkiln_mpi.so" "$bundle/include/dsl" "$bundle/include/Halide.h" "$bundle/lib/libHalide.so"
+    rm -rf -- "$bundle/lib/cmake" "$bundle"/lib/libkiln_mpi.so "$bundle"/lib/*autoschedule_kiln.so "$bundle/include/dsl" "$bundle/include/Halide.h" "$bundle/lib/libHalide.so"
     halide=$(halide_folder)/lib64/libHalide.so
     bundle_libraries "$bundle/lib" "$bundle"/bin/* "$bundle"/lib/*.so
     cp -- LICENSE THIRD_PARTY.md "$bundle/licenses/"
