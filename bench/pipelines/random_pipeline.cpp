@@ -20,8 +20,9 @@ public:
 
     void generate() {
         rng.seed(static_cast<uint32_t>(seed) + 1);
-        a_edge = BoundaryConditions::repeat_edge(a, {{0, a.dim(0).extent()}, {0, a.dim(1).extent()}});
-        b_edge = BoundaryConditions::repeat_edge(b, {{0, b.dim(0).extent()}, {0, b.dim(1).extent()}});
+        // BoundaryConditions::repeat_edge would give both the same name.
+        a_edge(x, y) = a(clamp(x, 0, a.dim(0).extent() - 1), clamp(y, 0, a.dim(1).extent() - 1));
+        b_edge(x, y) = b(clamp(x, 0, b.dim(0).extent() - 1), clamp(y, 0, b.dim(1).extent() - 1));
         Func first("first");
         first(x, y) = a_edge(x, y);
         all.push_back(first);
@@ -37,7 +38,7 @@ public:
 private:
     std::mt19937 rng;
     std::vector<Func> all;
-    Func a_edge, b_edge;
+    Func a_edge{"a_edge"}, b_edge{"b_edge"};
 
     int draw(int n) { return static_cast<int>(rng() % static_cast<uint32_t>(n)); }
     float weight() { return 0.1f + 0.05f * static_cast<float>(draw(16)); }

@@ -154,8 +154,10 @@ Timing key_of(const CollectWork &work) {
 } // namespace
 
 std::string device_label(const Device &device, int threads) {
-    return device.target.backend == Backend::Cpu ? fmt::format("{}, {} threads", device.name, threads)
-                                                 : device.name;
+    return device.target.backend == Backend::Cpu
+               ? fmt::format("{}, {}, {} thread{}", device.name, device.target.str(), threads,
+                             threads == 1 ? "" : "s")
+               : device.name;
 }
 
 CollectReport collect(const std::vector<CollectWork> &work, const CollectOptions &options) {

@@ -46,7 +46,7 @@ struct CollectReport {
 /// must tell good from bad, and good from better. Generators must be loaded.
 CollectReport collect(const std::vector<CollectWork> &work, const CollectOptions &options);
 
-/// The device's name with the number of threads, as samples carry it.
+/// The device's name as samples carry it: a CPU's with the target and the number of threads.
 std::string device_label(const Device &device, int threads);
 
 /// Pipelines drawn by seed (bench/pipelines/random_pipeline.cpp) and all workloads of the loaded generators that fit: at

@@ -95,7 +95,7 @@ std::vector<CollectWork> default_work(int random_pipelines, uint64_t seed) {
     }
     for (int i = 0; random && i < random_pipelines; i++) {
         std::string pipeline = std::to_string(next_random(state) % 1000000);
-        std::string stages = std::to_string(1 + next_random(state) % 10);
+        std::string stages = std::to_string(1 + next_random(state) % 6);
         int64_t width = 8 * (8 + static_cast<int64_t>(next_random(state) % 160));
         int64_t height = 8 * (8 + static_cast<int64_t>(next_random(state) % 120));
         Workload w;

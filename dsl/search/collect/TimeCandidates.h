@@ -22,7 +22,7 @@ struct TimeSetup {
     Target target;
     int threads = 1;
     int jobs = 2;                   ///< candidates compiled at once
-    double compile_s = 20;          ///< a candidate that takes longer is given up
+    double compile_s = 10;          ///< a candidate that takes longer is given up
     double run_s = 1;               ///< its longest call
     size_t bytes = size_t(6) << 30; ///< of address space of a child
 };

@@ -60,7 +60,8 @@ Target target_of(const Halide::Target &t) {
 /// A Func that somebody has scheduled keeps what they chose only by chance: better to say so.
 void refuse_scheduled(const FuncMap &funcs, const std::vector<Func> &outputs) {
     for (const auto &[name, func] : funcs) {
-        const Halide::Internal::Function &f = func.function();
+        Halide::Internal::Function f = func.function();
+        f.lock_loop_levels(); // Halide shows no place before
         bool is_output = false;
         for (const Func &output : outputs) {
             is_output |= output.name() == func.name();

@@ -1,0 +1,6 @@
+if(NOT KILN_SANITIZE)
+  kiln_test(search_collect_test LABEL correctness HALIDE SOURCES search_collect_test.cpp LINK kiln)
+  add_dependencies(search_collect_test kiln_generators kiln_bench_pipelines kiln_search_generators)
+  kiln_test(search_plugin_test LABEL correctness HALIDE SOURCES search_plugin_test.cpp LINK kiln)
+  add_dependencies(search_plugin_test autoschedule_kiln)
+endif()
