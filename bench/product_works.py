@@ -40,6 +40,10 @@ def name_of(m, n, k, transposed, kind):
     return f"{m}x{n}x{k} {'NT' if transposed else 'NN'}" + ("" if kind == "none" else " " + kind)
 
 
+def is_named(name, text):
+    return name.startswith(text[1:]) if text[0] == "^" else text in name
+
+
 def key_of(transposed, kind):
     """The generator and its parameters."""
     transpose = ("transpose_w", str(transposed).lower())

@@ -7,7 +7,7 @@ usage: products.py --schedule NAME=FILE[,knob=value…][@TEXT[|TEXT…]] … [--
                    [--only TEXT[,TEXT…]] [--layers] [--large] [--regimes R[,R]] [--rounds N] [--runs N]
 
 FILE may be a folder of schedules: then the library holds all that it names for the target, and chooses by the call. Behind
-@ stands in whose names a work must have one of the texts; works that are not in 16-bit floats, and gated ones, take only
+@ stand texts, of which a work's name must have one (`^64x`: begin with it); works that are not in 16-bit floats, and gated ones, take only
 schedules that name them (`@float32`).
 
 Every schedule that fits a work is timed; the best of them by median is the row's, and the others are in `others`. With
@@ -88,7 +88,7 @@ class Schedule:
 
     def fits(self, name):
         kinds = [kind for kind in ("float32", "tf32", "gated") if name.endswith(kind)]
-        named = [text for text in self.names if text in name]
+        named = [text for text in self.names if works.is_named(name, text)]
         return bool(named) and all(any(kind in text for text in named) for kind in kinds) if self.names or kinds else True
 
 
@@ -259,7 +259,7 @@ def main():
     session = Session(parser.parse_args())
     only = session.arguments.only
     wanted = [w for w in (works.layers() if session.arguments.layers else works.table())
-              if not only or any(text in works.name_of(*w) for text in only.split(","))]
+              if not only or any(works.is_named(works.name_of(*w), text) for text in only.split(","))]
     if session.arguments.large:
         session.prepare([(1, 1, 1, True, "none")])
         wanted = [(65536, 40000, 64), (20480, 192, 65536), (192, 40961, 32768), (50001, 50003, 33)]

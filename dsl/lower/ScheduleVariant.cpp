@@ -1,5 +1,6 @@
 #include "dsl/lower/ScheduleVariant.h"
 
+#include "dsl/lower/RootCopies.h"
 #include "dsl/schedule/Canonical.h"
 #include "dsl/schedule/CheckSchedule.h"
 #include "dsl/schedule/DefaultSchedule.h"
@@ -90,9 +91,8 @@ ScheduledVariant schedule_variant(const CompileJob &job, const PipelineSource &s
     CanonicalResult canonical = canonicalize(chosen, job.variant.knobs);
     ScheduleAnalysis analysis =
         analyse_schedule(canonical.schedule, info, target, limits_of(target), canonical.damaged);
-    const std::vector<Diagnostic> &faults = analysis.diagnostics;
     out.diagnostics.insert(out.diagnostics.end(), canonical.diagnostics.begin(), canonical.diagnostics.end());
-    out.diagnostics.insert(out.diagnostics.end(), faults.begin(), faults.end());
+    out.diagnostics.insert(out.diagnostics.end(), analysis.diagnostics.begin(), analysis.diagnostics.end());
     out.name = canonical.schedule.name;
     if (has_errors(out.diagnostics)) {
         return out;
@@ -101,6 +101,16 @@ ScheduledVariant schedule_variant(const CompileJob &job, const PipelineSource &s
     Schedule loops = canonical.schedule;
     std::map<std::string, StageReplacement> stages;
     std::vector<TileGroup> groups = tile_groups(analysis.nest);
+    if (define_root_copies(loops, groups, source)) {
+        pipeline = again({});
+        info = describe_pipeline(pipeline.outputs, job.generator);
+        analysis = analyse_schedule(loops, info, target, limits_of(target));
+        if (has_errors(analysis.diagnostics)) {
+            out.diagnostics = analysis.diagnostics;
+            return out;
+        }
+        groups = tile_groups(analysis.nest);
+    }
     if (!groups.empty()) {
         for (size_t i = 0; i < groups.size(); i++) {
             out.tiles.push_back(

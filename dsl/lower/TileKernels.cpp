@@ -157,6 +157,9 @@ private:
         if (exact) {
             s_.compiled = tile::compile_cubin(s_.kernel.text, s_.kernel.name, feature);
         } else {
+            // PTX is assembled where it runs: that it can be is seen here.
+            s_.compiled =
+                tile::compile_cubin(s_.kernel.text, s_.kernel.name, fmt::format("sm_{}", target_.level()));
             s_.compiled.cubin =
                 tile::compile_ptx(s_.kernel.text, s_.kernel.name, fmt::format("compute_{}", target_.level()));
         }
@@ -190,10 +193,26 @@ private:
                           bounds.mentioned);
             }
         }
+        add_shapes(bounds.mentioned);
         for (size_t i = 1; i < outputs_.size(); i++) {
             add_outputs(outputs_[i], Role::OtherOutput);
         }
         add_outputs(outputs_[0], Role::Output);
+    }
+
+    /// Inputs of which the kernel reads nothing, but that say how long its loops are.
+    void add_shapes(const std::set<std::string> &mentioned) {
+        for (const Parameter &p : source_.inputs) {
+            const std::string name = base_name(p.name());
+            const bool is_view = std::any_of(s_.views.begin(), s_.views.end(),
+                                             [&](const TileStageView &v) { return v.name == name; });
+            const bool is_mentioned =
+                std::any_of(mentioned.begin(), mentioned.end(),
+                            [&](const std::string &m) { return m.starts_with(name + "."); });
+            if (p.is_buffer() && is_mentioned && !is_view) {
+                add_input(name, p.type(), p.dimensions(), {}, mentioned);
+            }
+        }
     }
 
     void add_input(const std::string &name, Halide::Type type, int rank, std::vector<TileRange> reads,
@@ -300,6 +319,24 @@ bool as_block_limit(const Expr &e, VariantCondition &condition) {
     condition.what = VariantCondition::What::BlocksAtMost;
     condition.value = size;
     return size > 0 && blocks(le->b, condition.other, condition.other_dimension) == size;
+}
+
+/// Whether the launch shows the kernel so little of the argument that the condition holds anyway.
+bool holds_by_clipping(const TileStage &stage, const VariantCondition &c) {
+    for (const TileStageView &v : stage.views) {
+        const size_t d = static_cast<size_t>(c.dimension);
+        if (v.name != c.argument || v.role != Role::Input || !v.clipped[d]) {
+            continue;
+        }
+        Expr last = v.reads[d].last;
+        for (auto bound = stage.bounds.rbegin(); bound != stage.bounds.rend(); ++bound) {
+            last = substitute(bound->first, bound->second, last);
+        }
+        const Expr other =
+            Variable::make(Halide::Int(32), fmt::format("{}.extent.{}", c.other, c.other_dimension));
+        return can_prove(last + 1 <= other);
+    }
+    return false;
 }
 
 const LegalizedArgument *argument_named(const LegalizedPipeline &pipeline, const std::string &name) {
@@ -426,7 +463,7 @@ std::vector<VariantCondition> stage_conditions(const std::vector<TileStage> &sta
             if (as_extent_limit(simplify(e), c) && argument_named(pipeline, c.argument)) {
                 add(c);
             } else if (as_block_limit(e, between) && argument_named(pipeline, between.argument) &&
-                       argument_named(pipeline, between.other)) {
+                       argument_named(pipeline, between.other) && !holds_by_clipping(stage, between)) {
                 add(between);
             }
         }

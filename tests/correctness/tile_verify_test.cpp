@@ -4,6 +4,7 @@
 #include "dsl/tile/passes/Verify.h"
 #include "tests/correctness/tile_texts.h"
 
+#include <cstring>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -327,6 +328,31 @@ TEST_P(TileVerifyRule, SaysWhatIsWrong) {
 
 INSTANTIATE_TEST_SUITE_P(Rules, TileVerifyRule, testing::Range<size_t>(0, all_broken().size()),
                          [](const auto &info) { return all_broken()[info.param].name; });
+
+/// 128 x 192 sums are 192 registers of each thread of a warpgroup. The 16-bit copies of all take 96 more, those of one box 16.
+TEST(TileVerify, CountsStoresByTheirBoxes) {
+    std::string text = gemm_text();
+    for (const auto &[narrow, wide] : {std::pair{"n:64", "n:192"},
+                                       {"n: 64", "n: 192"},
+                                       {"no*64", "no*192"},
+                                       {"(y.extent.0 + 63)/64", "(y.extent.0 + 191)/192"}}) {
+        for (size_t at = text.find(narrow); at != std::string::npos;
+             at = text.find(narrow, at + strlen(wide))) {
+            text.replace(at, strlen(narrow), wide);
+        }
+    }
+    Kernel k = parse_kernel(text);
+    k.plan.ping_pong = true;
+    EXPECT_NO_THROW(run_passes(k, hopper()));
+    k.plan.direct = true;
+    try {
+        run_passes(k, hopper());
+        FAIL() << "all of the copies fit";
+    } catch (const Error &e) {
+        EXPECT_EQ(e.diagnostics[0].message,
+                  "the tiles of role `consumer` take 288 registers of each thread at once, it has 232");
+    }
+}
 
 TEST(TilePasses, AreNamedTimedAndDumped) {
     std::vector<PassRun> log;

@@ -237,7 +237,7 @@ void fit_target(TilePlan &plan, const Target &target) {
             copy.kind = !open_cl && target.level() >= 80 ? CopyKind::CpAsync : CopyKind::Plain;
         }
     }
-    if (open_cl) {
+    if (target.feature != "sm_90a") { // barriers that copies arrive on, and stores by TMA, are Hopper's
         plan.producers = 0;
     }
 }

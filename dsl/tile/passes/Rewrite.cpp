@@ -37,6 +37,19 @@ void each_region(Body &body, const F &f) {
 
 } // namespace
 
+std::vector<Body *> bodies_of(Stmt &s) {
+    if (For *f = s.as<For>()) {
+        return {&f->body};
+    }
+    if (If *i = s.as<If>()) {
+        return {&i->body, &i->otherwise};
+    }
+    if (Last *l = s.as<Last>()) {
+        return {&l->body};
+    }
+    return {};
+}
+
 std::set<std::string> defined_in(const Stmt &s) {
     std::set<std::string> found;
     walk(Body{s}, [&](const Stmt &inner) {

@@ -7,6 +7,8 @@
 
 namespace kiln::tile {
 
+/// The bodies inside a statement that `build` makes: of a loop, a branch, the last of several blocks.
+std::vector<Body *> bodies_of(Stmt &s);
 /// Tiles that the statement defines, with those inside it and those that its loops carry.
 std::set<std::string> defined_in(const Stmt &s);
 /// Whether an Expr of the statement, or of one inside it, uses the variable.

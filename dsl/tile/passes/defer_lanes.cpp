@@ -70,16 +70,12 @@ bool is_carried_on(const Kernel &k, const std::string &tile) {
 
 void defer(Kernel &k, Body &body) {
     for (size_t i = 0; i < body.size(); i++) {
-        if (If *branch = body[i].as<If>()) {
-            defer(k, branch->body);
-            defer(k, branch->otherwise);
-        } else if (Last *l = body[i].as<Last>()) {
-            defer(k, l->body);
+        for (Body *inner : bodies_of(body[i])) {
+            defer(k, *inner);
         }
         if (!body[i].as<For>()) {
             continue;
         }
-        defer(k, body[i].as<For>()->body);
         for (size_t at = 0; at < body[i].as<For>()->carry.size(); at++) {
             const Carry c = body[i].as<For>()->carry[at];
             const std::string sum = sum_added(k, *body[i].as<For>(), c);
@@ -109,10 +105,7 @@ void defer(Kernel &k, Body &body) {
 
 void defer_lanes(Kernel &k) {
     bool has_product = false;
-    walk(k.body, [&](const Stmt &s) {
-        auto plan = k.plan.products.find(s.func);
-        has_product |= s.as<Mma>() && (plan == k.plan.products.end() || plan->second.kind == MmaKind::Wgmma);
-    });
+    walk(k.body, [&](const Stmt &s) { has_product |= k.is_asynchronous(s); });
     // Elsewhere the threads of a row may lie in several warps, and meet in shared memory either way.
     if (has_product) {
         defer(k, k.body);

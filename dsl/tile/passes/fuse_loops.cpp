@@ -43,14 +43,7 @@ void merge(For &into, For from) {
 
 void fuse(Kernel &k, Body &body) {
     for (size_t i = 0; i < body.size(); i++) {
-        if (If *branch = body[i].as<If>()) {
-            fuse(k, branch->body);
-            fuse(k, branch->otherwise);
-        }
-        if (!body[i].as<For>()) {
-            continue;
-        }
-        for (size_t j = i + 1; j < body.size(); j++) {
+        for (size_t j = i + 1; body[i].as<For>() && j < body.size(); j++) {
             For *first = body[i].as<For>(), *second = body[j].as<For>();
             if (second && same_range(*first, *second) && can_move(k, body, j, i)) {
                 k.remarks.push_back("fuse_loops: `" + body[j].func + "` runs in the loop `" + first->var +
@@ -60,7 +53,9 @@ void fuse(Kernel &k, Body &body) {
                 j--;
             }
         }
-        fuse(k, body[i].as<For>()->body);
+        for (Body *inner : bodies_of(body[i])) { // where the loops inside two that were fused meet
+            fuse(k, *inner);
+        }
     }
 }
 

@@ -29,14 +29,12 @@ bool is_invariant(const Kernel &k, const For &loop, const Stmt &s, const std::se
 
 void hoist(const Kernel &k, Body &body) {
     for (size_t i = 0; i < body.size(); i++) {
-        if (If *branch = body[i].as<If>()) {
-            hoist(k, branch->body);
-            hoist(k, branch->otherwise);
+        for (Body *inner : bodies_of(body[i])) {
+            hoist(k, *inner);
         }
         if (!body[i].as<For>()) {
             continue;
         }
-        hoist(k, body[i].as<For>()->body);
         for (size_t j = 0; j < body[i].as<For>()->body.size();) {
             For &loop = *body[i].as<For>();
             if (!is_invariant(k, loop, loop.body[j], defined_in(body[i]))) {

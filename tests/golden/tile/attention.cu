@@ -52,9 +52,9 @@ DEV void wgmma_rs_m64n64k16_bf16_bt(float *d, u32 a0, u32 a1, u32 a2, u32 a3, u6
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
                  : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(add));
 }
-DEV float divide(float a, float b) { float r; asm("div.full.ftz.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 template<int N> DEV void store_wait() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory"); }
 DEV void bar_sync(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+DEV float divide(float a, float b) { float r; asm("div.full.ftz.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 DEV void stmatrix_4(u32 a, u32 x, u32 y, u32 z, u32 w) { asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(a), "r"(x), "r"(y), "r"(z), "r"(w) : "memory"); }
 #if __CUDA_ARCH__ >= 900
 DEV void proxy_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
@@ -81,7 +81,7 @@ DEV u32 y_box_at(u32 inner, u32 outer) {
 }
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-attention_kernel(const __grid_constant__ TensorMap map_q_64_128_1_128, const __grid_constant__ TensorMap map_key_64_64_1_128, const __grid_constant__ TensorMap map_value_64_64_1_128, const __grid_constant__ TensorMap map_y_64_64_1_128, float *p_lse, int n_ho, int key_extent_1, int lse_extent_0, int lse_stride_1, u64 r_ho)
+attention_kernel(const __grid_constant__ TensorMap map_q_64_128_1_128_clipped, const __grid_constant__ TensorMap map_key_64_64_1_128, const __grid_constant__ TensorMap map_value_64_64_1_128, const __grid_constant__ TensorMap map_y_64_64_1_128, float *p_lse, int n_ho, int n_io, int bytes_ring, int key_extent_1, int lse_extent_0, int lse_stride_1, u64 r_ho)
 {
     extern __shared__ unsigned char memory[];
     const u32 shared = (shared_address(memory) + 1023) & ~1023u; // where swizzles begin
@@ -91,7 +91,7 @@ attention_kernel(const __grid_constant__ TensorMap map_q_64_128_1_128, const __g
     const u32 full_ring1 = shared + 180240, empty_ring1 = shared + 180304;
     const u32 full_ring2 = shared + 180368, empty_ring2 = shared + 180432;
     if (threadIdx.x == 0) {
-        prefetch_map(map_q_64_128_1_128);
+        prefetch_map(map_q_64_128_1_128_clipped);
         prefetch_map(map_key_64_64_1_128);
         prefetch_map(map_value_64_64_1_128);
         prefetch_map(map_y_64_64_1_128);
@@ -120,11 +120,12 @@ attention_kernel(const __grid_constant__ TensorMap map_q_64_128_1_128, const __g
             u32 phase_ring1 = 0;
             int slot_ring2 = 0;
             u32 phase_ring2 = 0;
-            const int i_io = divide_by(blockIdx.x, r_ho);
-            const int i_ho = blockIdx.x - i_io * n_ho;
+            const int from_end_io = divide_by(blockIdx.x, r_ho);
+            const int i_ho = blockIdx.x - from_end_io * n_ho;
+            const int i_io = n_io - 1 - from_end_io;
             mbar_wait(empty_ring, phase_ring ^ 1);
-            mbar_expect(full_ring, 16384);
-            tma_load_3d(shared + 0, map_q_64_128_1_128, full_ring, 0, (i_io * 128), i_ho);
+            mbar_expect(full_ring, bytes_ring);
+            tma_load_3d(shared + 0, map_q_64_128_1_128_clipped, full_ring, 0, (i_io * 128), i_ho);
             phase_ring ^= 1;
 #pragma unroll 1
             for (int i_rto = 0; i_rto < min(((key_extent_1 + 63) >> 6), (min(((key_extent_1 + (-1)) >> 6), ((i_io * 2) + 1)) + 1)); i_rto++) {
@@ -156,8 +157,9 @@ attention_kernel(const __grid_constant__ TensorMap map_q_64_128_1_128, const __g
         const u64 desc_qs = descriptor(shared + 0 + wg * 8192, 16, 1024, 1);
         const u64 desc_keys = descriptor(shared + 16384, 16, 1024, 1);
         const u64 desc_values = descriptor(shared + 81920, 8192, 1024, 1);
-        const int i_io = divide_by(blockIdx.x, r_ho);
-        const int i_ho = blockIdx.x - i_io * n_ho;
+        const int from_end_io = divide_by(blockIdx.x, r_ho);
+        const int i_ho = blockIdx.x - from_end_io * n_ho;
+        const int i_io = n_io - 1 - from_end_io;
         float t_lse[2]; // threads(-:4, i:8, i*16:4, i*64:2) registers(i*8:2)
         float t_o[2]; // threads(-:4, i:8, i*16:4, i*64:2) registers(i*8:2)
         float t_o1[2]; // threads(-:4, i:8, i*16:4, i*64:2) registers(i*8:2)
@@ -171,7 +173,6 @@ attention_kernel(const __grid_constant__ TensorMap map_q_64_128_1_128, const __g
         float t_s[32]; // threads(r*2:4, i:8, i*16:4, i*64:2) registers(r:2, i*8:2, r*8:8)
         float t_top[2]; // threads(-:4, i:8, i*16:4, i*64:2) registers(i*8:2)
         float t_total1[2]; // threads(-:4, i:8, i*16:4, i*64:2) registers(i*8:2)
-        u32 t_y[16]; // threads(d*2:4, i:8, i*16:4, i*64:2) registers(d:2, i*8:2, d*8:8)
         mbar_wait(full_ring, phase_ring);
         if ((0 < min(((key_extent_1 + 63) >> 6), (min(((key_extent_1 + (-1)) >> 6), ((i_io * 2) + 1)) + 1)))) {
 #pragma unroll
@@ -626,23 +627,25 @@ attention_kernel(const __grid_constant__ TensorMap map_q_64_128_1_128, const __g
         for (int e = 0; e < 2; e++) {
             t_lse[e] = ((t_o1_all[e] > 0.0f) ? (t_o[e] + logf(t_o1_all[e])) : (-INFINITY_F32));
         }
-        // y
-#pragma unroll
-        for (int i2 = 0; i2 < 8; i2++) {
-#pragma unroll
-            for (int i1 = 0; i1 < 2; i1++) {
-                float v13[2];
-#pragma unroll
-                for (int e = 0; e < 2; e++) {
-                    v13[e] = ((t_o1_all[i1] > 0.0f) ? divide(t_o2[i2 * 4 + i1 * 2 + e], t_o1_all[i1]) : 0.0f);
-                }
-                t_y[i2 * 2 + i1] = pack_bf16(v13[0], v13[1]);
-            }
-        }
         if (thread % 128 == 0) store_wait<0>();
         bar_sync((1 + wg), 128);
+        {
+            u32 box13[16];
 #pragma unroll
-        for (int j14 = 0; j14 < 4; j14++) stmatrix_4(shared + ((wg * 16384) + 147456) + y_box_at(j14 * 16 + matrix_column, matrix_row), t_y[0 + j14 * 4], t_y[0 + j14 * 4 + 1], t_y[0 + j14 * 4 + 2], t_y[0 + j14 * 4 + 3]);
+            for (int i2 = 0; i2 < 8; i2++) {
+#pragma unroll
+                for (int i1 = 0; i1 < 2; i1++) {
+                    float v14[2];
+#pragma unroll
+                    for (int e = 0; e < 2; e++) {
+                        v14[e] = ((t_o1_all[i1] > 0.0f) ? divide(t_o2[i2 * 4 + i1 * 2 + e], t_o1_all[i1]) : 0.0f);
+                    }
+                    box13[i2 * 2 + i1] = pack_bf16(v14[0], v14[1]);
+                }
+            }
+#pragma unroll
+            for (int j15 = 0; j15 < 4; j15++) stmatrix_4(shared + ((wg * 16384) + 147456) + y_box_at(j15 * 16 + matrix_column, matrix_row), box13[0 + j15 * 4], box13[0 + j15 * 4 + 1], box13[0 + j15 * 4 + 2], box13[0 + j15 * 4 + 3]);
+        }
         proxy_fence();
         bar_sync((1 + wg), 128);
         if (thread % 128 == 0) tma_store_3d(map_y_64_64_1_128, shared + ((wg * 16384) + 147456), 0, (((i_io * 2) + wg) * 64), i_ho);

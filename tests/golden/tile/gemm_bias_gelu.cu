@@ -40,6 +40,8 @@ DEV u64 descriptor(u32 address, u32 leading, u32 stride, u32 mode) { return (u64
 DEV void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template<int N> DEV void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 DEV void mbar_arrive(u32 b) { asm volatile("{.reg .b64 t; mbarrier.arrive.shared::cta.b64 t, [%0];}" ::"r"(b) : "memory"); }
+template<int N> DEV void store_wait() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory"); }
+DEV void bar_sync(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 DEV void load_16x2(u32 *w, const void *at, int inside) {
     const u16 *p = (const u16 *)at;
     w[0] = 0;
@@ -58,8 +60,6 @@ DEV float reciprocal(float x) { float r; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"
 DEV float exp2_approx(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 DEV float one_plus_tanh(float x) { return 2.0f * reciprocal(1.0f + exp2_approx(-2.88539008f * x)); }
 DEV u32 pack_bf16(float low, float high) { u32 r; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low)); return r; }
-template<int N> DEV void store_wait() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory"); }
-DEV void bar_sync(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 DEV void stmatrix_4(u32 a, u32 x, u32 y, u32 z, u32 w) { asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(a), "r"(x), "r"(y), "r"(z), "r"(w) : "memory"); }
 #if __CUDA_ARCH__ >= 900
 DEV void proxy_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
@@ -86,7 +86,7 @@ DEV u32 y_box_at(u32 inner, u32 outer) {
 }
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-gemm_bias_gelu_kernel(const __grid_constant__ TensorMap map_x_64_128_128, const __grid_constant__ TensorMap map_w_64_64_128, const __grid_constant__ TensorMap map_y_64_64_128, const u16 *__restrict__ p_bias, int n_mo, int x_extent_0, int bias_extent_0, u64 r_mo)
+gemm_bias_gelu_kernel(const __grid_constant__ TensorMap map_x_64_128_128_clipped, const __grid_constant__ TensorMap map_w_64_64_128_clipped, const __grid_constant__ TensorMap map_y_64_64_128, const u16 *__restrict__ p_bias, int n_mo, int x_extent_0, int bytes_ring, int bias_extent_0, u64 r_mo)
 {
     extern __shared__ unsigned char memory[];
     const u32 shared = (shared_address(memory) + 1023) & ~1023u; // where swizzles begin
@@ -94,8 +94,8 @@ gemm_bias_gelu_kernel(const __grid_constant__ TensorMap map_x_64_128_128, const 
     const int warpgroup = __shfl_sync(~0u, threadIdx.x >> 7, 0);
     const u32 full_ring = shared + 229376, empty_ring = shared + 229440;
     if (threadIdx.x == 0) {
-        prefetch_map(map_x_64_128_128);
-        prefetch_map(map_w_64_64_128);
+        prefetch_map(map_x_64_128_128_clipped);
+        prefetch_map(map_w_64_64_128_clipped);
         prefetch_map(map_y_64_64_128);
         for (int i = 0; i < 8; i++) {
             mbar_init(full_ring + 8 * i, 1);
@@ -116,9 +116,9 @@ gemm_bias_gelu_kernel(const __grid_constant__ TensorMap map_x_64_128_128, const 
 #pragma unroll 1
             for (int i_ko = 0; i_ko < ((x_extent_0 + 63) >> 6); i_ko++) {
                 mbar_wait(empty_ring + 8 * slot_ring, phase_ring ^ 1);
-                mbar_expect(full_ring + 8 * slot_ring, 24576);
-                tma_load_2d(shared + slot_ring * 16384, map_x_64_128_128, full_ring + 8 * slot_ring, (i_ko * 64), (i_mo * 128));
-                tma_load_2d(shared + 131072 + slot_ring * 8192, map_w_64_64_128, full_ring + 8 * slot_ring, (i_ko * 64), (i_no * 64));
+                mbar_expect(full_ring + 8 * slot_ring, bytes_ring);
+                tma_load_2d(shared + slot_ring * 16384, map_x_64_128_128_clipped, full_ring + 8 * slot_ring, (i_ko * 64), (i_mo * 128));
+                tma_load_2d(shared + 131072 + slot_ring * 8192, map_w_64_64_128_clipped, full_ring + 8 * slot_ring, (i_ko * 64), (i_no * 64));
                 if (++slot_ring == 8) { slot_ring = 0; phase_ring ^= 1; }
             }
         }
@@ -137,7 +137,6 @@ gemm_bias_gelu_kernel(const __grid_constant__ TensorMap map_x_64_128_128, const 
         const int i_no = divide_by(blockIdx.x, r_mo);
         const int i_mo = blockIdx.x - i_no * n_mo;
         float t_acc[32]; // threads(n*2:4, m:8, m*16:4, m*64:2) registers(n:2, m*8:2, n*8:8)
-        u32 t_y[16]; // threads(n*2:4, m:8, m*16:4, m*64:2) registers(n:2, m*8:2, n*8:8)
         if ((0 < ((x_extent_0 + 63) >> 6))) {
             for (int i_ko = 0; i_ko < ((x_extent_0 + 63) >> 6); i_ko++) {
                 mbar_wait(full_ring + 8 * slot_ring, phase_ring);
@@ -176,26 +175,28 @@ gemm_bias_gelu_kernel(const __grid_constant__ TensorMap map_x_64_128_128, const 
                 }
             }
         }
-        // y
-#pragma unroll
-        for (int i2 = 0; i2 < 8; i2++) {
-            u32 w3[1];
-            load_16x2(w3, p_bias + ((i_no * 64) + (at_n + i2 * 8)), bias_extent_0 - ((i_no * 64) + (at_n + i2 * 8)));
-#pragma unroll
-            for (int i1 = 0; i1 < 2; i1++) {
-                float v4[2];
-#pragma unroll
-                for (int e = 0; e < 2; e++) {
-                    const float x5 = (t_acc[i2 * 4 + i1 * 2 + e] + bf16_to_f32((u16)half_of(w3[e / 2], e % 2)));
-                    v4[e] = ((0.5f * x5) * one_plus_tanh((x5 * (0.797884583f + ((0.0356774069f * x5) * x5)))));
-                }
-                t_y[i2 * 2 + i1] = pack_bf16(v4[0], v4[1]);
-            }
-        }
         if (thread % 128 == 0) store_wait<0>();
         bar_sync((1 + wg), 128);
+        {
+            u32 box3[16];
 #pragma unroll
-        for (int j6 = 0; j6 < 4; j6++) stmatrix_4(shared + ((wg * 16384) + 196608) + y_box_at(j6 * 16 + matrix_column, matrix_row), t_y[0 + j6 * 4], t_y[0 + j6 * 4 + 1], t_y[0 + j6 * 4 + 2], t_y[0 + j6 * 4 + 3]);
+            for (int i2 = 0; i2 < 8; i2++) {
+                u32 w4[1];
+                load_16x2(w4, p_bias + ((i_no * 64) + (at_n + i2 * 8)), bias_extent_0 - ((i_no * 64) + (at_n + i2 * 8)));
+#pragma unroll
+                for (int i1 = 0; i1 < 2; i1++) {
+                    float v5[2];
+#pragma unroll
+                    for (int e = 0; e < 2; e++) {
+                        const float x6 = (t_acc[i2 * 4 + i1 * 2 + e] + bf16_to_f32((u16)half_of(w4[e / 2], e % 2)));
+                        v5[e] = ((0.5f * x6) * one_plus_tanh((x6 * (0.797884583f + ((0.0356774069f * x6) * x6)))));
+                    }
+                    box3[i2 * 2 + i1] = pack_bf16(v5[0], v5[1]);
+                }
+            }
+#pragma unroll
+            for (int j7 = 0; j7 < 4; j7++) stmatrix_4(shared + ((wg * 16384) + 196608) + y_box_at(j7 * 16 + matrix_column, matrix_row), box3[0 + j7 * 4], box3[0 + j7 * 4 + 1], box3[0 + j7 * 4 + 2], box3[0 + j7 * 4 + 3]);
+        }
         proxy_fence();
         bar_sync((1 + wg), 128);
         if (thread % 128 == 0) tma_store_2d(map_y_64_64_128, shared + ((wg * 16384) + 196608), (i_no * 64), (((i_mo * 2) + wg) * 64));

@@ -51,7 +51,7 @@ DEV u32 ws_at(u32 inner, u32 outer) {
 }
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-gemm_f32_kernel(const __grid_constant__ TensorMap map_x_32_128_128, const __grid_constant__ TensorMap map_w_32_64_128, float *p_y, int n_mo, int x_extent_0, int y_extent_0, int y_extent_1, int y_stride_1, u64 r_mo)
+gemm_f32_kernel(const __grid_constant__ TensorMap map_x_32_128_128_clipped, const __grid_constant__ TensorMap map_w_32_64_128_clipped, float *p_y, int n_mo, int x_extent_0, int bytes_ring, int y_extent_0, int y_extent_1, int y_stride_1, u64 r_mo)
 {
     extern __shared__ unsigned char memory[];
     const u32 shared = (shared_address(memory) + 1023) & ~1023u; // where swizzles begin
@@ -59,8 +59,8 @@ gemm_f32_kernel(const __grid_constant__ TensorMap map_x_32_128_128, const __grid
     const int warpgroup = __shfl_sync(~0u, threadIdx.x >> 7, 0);
     const u32 full_ring = shared + 196608, empty_ring = shared + 196640;
     if (threadIdx.x == 0) {
-        prefetch_map(map_x_32_128_128);
-        prefetch_map(map_w_32_64_128);
+        prefetch_map(map_x_32_128_128_clipped);
+        prefetch_map(map_w_32_64_128_clipped);
         for (int i = 0; i < 4; i++) {
             mbar_init(full_ring + 8 * i, 1);
             mbar_init(empty_ring + 8 * i, 2);
@@ -80,11 +80,11 @@ gemm_f32_kernel(const __grid_constant__ TensorMap map_x_32_128_128, const __grid
 #pragma unroll 1
             for (int i_ko = 0; i_ko < ((x_extent_0 + 63) >> 6); i_ko++) {
                 mbar_wait(empty_ring + 8 * slot_ring, phase_ring ^ 1);
-                mbar_expect(full_ring + 8 * slot_ring, 49152);
-                tma_load_2d(shared + slot_ring * 32768, map_x_32_128_128, full_ring + 8 * slot_ring, (i_ko * 64), (i_mo * 128));
-                tma_load_2d(shared + slot_ring * 32768 + 16384, map_x_32_128_128, full_ring + 8 * slot_ring, ((i_ko * 64) + 32), (i_mo * 128));
-                tma_load_2d(shared + 131072 + slot_ring * 16384, map_w_32_64_128, full_ring + 8 * slot_ring, (i_ko * 64), (i_no * 64));
-                tma_load_2d(shared + 131072 + slot_ring * 16384 + 8192, map_w_32_64_128, full_ring + 8 * slot_ring, ((i_ko * 64) + 32), (i_no * 64));
+                mbar_expect(full_ring + 8 * slot_ring, bytes_ring);
+                tma_load_2d(shared + slot_ring * 32768, map_x_32_128_128_clipped, full_ring + 8 * slot_ring, (i_ko * 64), (i_mo * 128));
+                tma_load_2d(shared + slot_ring * 32768 + 16384, map_x_32_128_128_clipped, full_ring + 8 * slot_ring, ((i_ko * 64) + 32), (i_mo * 128));
+                tma_load_2d(shared + 131072 + slot_ring * 16384, map_w_32_64_128_clipped, full_ring + 8 * slot_ring, (i_ko * 64), (i_no * 64));
+                tma_load_2d(shared + 131072 + slot_ring * 16384 + 8192, map_w_32_64_128_clipped, full_ring + 8 * slot_ring, ((i_ko * 64) + 32), (i_no * 64));
                 if (++slot_ring == 4) { slot_ring = 0; phase_ring ^= 1; }
             }
         }
@@ -115,25 +115,42 @@ gemm_f32_kernel(const __grid_constant__ TensorMap map_x_32_128_128, const __grid
                     }
                 }
                 {
-#pragma unroll 4
-                    for (int k0 = 0; k0 < 64; k0 += 4) {
-                        float a1[8][4];
+                    float a1[8][4], b2[4][4];
+                    // The next operands come while these are multiplied; behind the last the first once more, in vain.
+#pragma unroll
+                    for (int i1 = 0; i1 < 8; i1++) {
+                        const uint4 v3 = *(const uint4 *)(smem + slot_ring * 32768 + xs_at(0, at_m) + i1 * 1024);
+                        a1[i1][0] = __uint_as_float(v3.x);
+                        a1[i1][1] = __uint_as_float(v3.y);
+                        a1[i1][2] = __uint_as_float(v3.z);
+                        a1[i1][3] = __uint_as_float(v3.w);
+                    }
+#pragma unroll
+                    for (int e = 0; e < 4; e++) {
+                        const uint4 v4 = *(const uint4 *)(smem + 131072 + slot_ring * 16384 + ws_at(0, at_n) + e * 2048);
+                        b2[e][0] = __uint_as_float(v4.x);
+                        b2[e][1] = __uint_as_float(v4.y);
+                        b2[e][2] = __uint_as_float(v4.z);
+                        b2[e][3] = __uint_as_float(v4.w);
+                    }
+#pragma unroll 2
+                    for (int k0 = 0; k0 < 64; k0 += 8) {
+                        float a5[8][4], b6[4][4];
 #pragma unroll
                         for (int i1 = 0; i1 < 8; i1++) {
-                            const uint4 v2 = *(const uint4 *)(smem + slot_ring * 32768 + xs_at(k0, at_m) + i1 * 1024);
-                            a1[i1][0] = __uint_as_float(v2.x);
-                            a1[i1][1] = __uint_as_float(v2.y);
-                            a1[i1][2] = __uint_as_float(v2.z);
-                            a1[i1][3] = __uint_as_float(v2.w);
+                            const uint4 v7 = *(const uint4 *)(smem + slot_ring * 32768 + xs_at((k0 + 4), at_m) + i1 * 1024);
+                            a5[i1][0] = __uint_as_float(v7.x);
+                            a5[i1][1] = __uint_as_float(v7.y);
+                            a5[i1][2] = __uint_as_float(v7.z);
+                            a5[i1][3] = __uint_as_float(v7.w);
                         }
-                        float b3[4][4];
 #pragma unroll
                         for (int e = 0; e < 4; e++) {
-                            const uint4 v4 = *(const uint4 *)(smem + 131072 + slot_ring * 16384 + ws_at(k0, at_n) + e * 2048);
-                            b3[e][0] = __uint_as_float(v4.x);
-                            b3[e][1] = __uint_as_float(v4.y);
-                            b3[e][2] = __uint_as_float(v4.z);
-                            b3[e][3] = __uint_as_float(v4.w);
+                            const uint4 v8 = *(const uint4 *)(smem + 131072 + slot_ring * 16384 + ws_at((k0 + 4), at_n) + e * 2048);
+                            b6[e][0] = __uint_as_float(v8.x);
+                            b6[e][1] = __uint_as_float(v8.y);
+                            b6[e][2] = __uint_as_float(v8.z);
+                            b6[e][3] = __uint_as_float(v8.w);
                         }
 #pragma unroll
                         for (int s = 0; s < 4; s++) {
@@ -141,7 +158,33 @@ gemm_f32_kernel(const __grid_constant__ TensorMap map_x_32_128_128, const __grid
                             for (int i1 = 0; i1 < 8; i1++) {
 #pragma unroll
                                 for (int e = 0; e < 4; e++) {
-                                    t_acc[i1 * 4 + e] = fmaf(a1[i1][s], b3[e][s], t_acc[i1 * 4 + e]);
+                                    t_acc[i1 * 4 + e] = fmaf(a1[i1][s], b2[e][s], t_acc[i1 * 4 + e]);
+                                }
+                            }
+                        }
+#pragma unroll
+                        for (int i1 = 0; i1 < 8; i1++) {
+                            const uint4 v9 = *(const uint4 *)(smem + slot_ring * 32768 + xs_at(((k0 + 8) % 64), at_m) + i1 * 1024);
+                            a1[i1][0] = __uint_as_float(v9.x);
+                            a1[i1][1] = __uint_as_float(v9.y);
+                            a1[i1][2] = __uint_as_float(v9.z);
+                            a1[i1][3] = __uint_as_float(v9.w);
+                        }
+#pragma unroll
+                        for (int e = 0; e < 4; e++) {
+                            const uint4 v10 = *(const uint4 *)(smem + 131072 + slot_ring * 16384 + ws_at(((k0 + 8) % 64), at_n) + e * 2048);
+                            b2[e][0] = __uint_as_float(v10.x);
+                            b2[e][1] = __uint_as_float(v10.y);
+                            b2[e][2] = __uint_as_float(v10.z);
+                            b2[e][3] = __uint_as_float(v10.w);
+                        }
+#pragma unroll
+                        for (int s = 0; s < 4; s++) {
+#pragma unroll
+                            for (int i1 = 0; i1 < 8; i1++) {
+#pragma unroll
+                                for (int e = 0; e < 4; e++) {
+                                    t_acc[i1 * 4 + e] = fmaf(a5[i1][s], b6[e][s], t_acc[i1 * 4 + e]);
                                 }
                             }
                         }
