@@ -5,6 +5,7 @@
 #   Kiln::runtime_shared  the same as a shared library
 #   Kiln::kiln            what a shared object with generators links (C++20)
 #   Kiln::kiln_program    the command line
+#   Kiln::autoscheduler::Kiln  for add_halide_library(… AUTOSCHEDULER …) in a plain Halide build
 #   kiln_add_kernels()    see KilnKernels.cmake
 #   KILN_SCHEDULES        the folder of Kiln's own schedules
 get_filename_component(KILN_ROOT "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
@@ -44,6 +45,13 @@ if(NOT TARGET Kiln::kiln)
   else()
     set_property(TARGET Kiln::kiln PROPERTY INTERFACE_LINK_LIBRARIES "${KILN_ROOT}/lib/libHalide.so")
   endif()
+endif()
+
+# Halide takes the last part of the name for the autoscheduler's.
+if(NOT TARGET Kiln::autoscheduler::Kiln AND EXISTS "${KILN_ROOT}/lib/libautoschedule_kiln.so")
+  add_library(Kiln::autoscheduler::Kiln MODULE IMPORTED GLOBAL)
+  set_target_properties(Kiln::autoscheduler::Kiln PROPERTIES
+    IMPORTED_LOCATION "${KILN_ROOT}/lib/libautoschedule_kiln.so")
 endif()
 
 if(NOT TARGET Kiln::kiln_program AND EXISTS "${KILN_ROOT}/bin/kiln")

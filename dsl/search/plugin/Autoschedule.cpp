@@ -3,6 +3,7 @@
 #include "dsl/schedule/Canonical.h"
 #include "dsl/schedule/apply/Apply.h"
 #include "dsl/search/plugin/BestPredicted.h"
+#include "dsl/search/plugin/GuardTails.h"
 #include "dsl/search/plugin/Parameters.h"
 #include "dsl/search/plugin/ScheduleSource.h"
 #include "dsl/search/plugin/UniqueNames.h"
@@ -125,15 +126,19 @@ void run(const Halide::Pipeline &pipeline, const Halide::Target &halide_target,
     options.beam = given.beam_size;
     options.seed = given.seed;
     Candidate chosen = best_predicted(problem, *space, model, options).candidate;
+    auto for_any_size = [&](const Candidate &c) {
+        return guard_tails(canonical(c.schedule, c.knobs), problem.info);
+    };
+    Schedule schedule = for_any_size(chosen);
     std::string why;
-    if (!lowers(outputs, names, canonical(chosen.schedule, chosen.knobs), target, halide_target, why)) {
+    if (!lowers(outputs, names, schedule, target, halide_target, why)) {
         std::cerr << fmt::format(
             "Kiln: Halide does not lower the schedule that was chosen; the plain one is used. {}\n", why);
-        chosen = space->plain();
+        schedule = for_any_size(space->plain());
     }
     // The text is made first: it describes the pipeline as it is without the schedule.
-    std::string source = schedule_source(chosen.schedule, chosen.knobs, problem.info, pipeline, names);
-    apply_schedule(canonical(chosen.schedule, chosen.knobs), funcs, target);
+    std::string source = schedule_source(schedule, {}, problem.info, pipeline, names);
+    apply_schedule(schedule, funcs, target);
     results.target = halide_target;
     results.autoscheduler_params = params;
     results.schedule_source = std::move(source);
