@@ -163,7 +163,9 @@ std::vector<VariantRequest> out_of_folder(const BuildRequest &request, const Var
     std::vector<VariantRequest> chosen = choose_schedules(request.generator, variant.target,
                                                           {variant.schedule_file, "default"}, request.params);
     for (VariantRequest &one : chosen) {
-        one.knobs = variant.knobs;
+        for (const auto &[knob, value] : variant.knobs) {
+            one.knobs[knob] = value;
+        }
         one.conditions.insert(one.conditions.end(), variant.conditions.begin(), variant.conditions.end());
     }
     return chosen;

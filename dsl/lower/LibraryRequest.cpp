@@ -17,6 +17,7 @@ namespace kiln {
 namespace {
 
 namespace fs = std::filesystem;
+using Knobs = std::map<std::string, std::string>;
 
 [[noreturn]] void malformed(const std::filesystem::path &file, const std::string &why) {
     Diagnostic d;
@@ -45,27 +46,59 @@ bool is_parameter(const std::string &word) {
 struct ListedVariant {
     std::string generator, slug, schedule;
     std::map<std::string, std::string> params;
-    std::optional<VariantCondition> condition;
+    Knobs knobs;
+    std::vector<VariantCondition> conditions;
+    bool behind = false; ///< the plain schedule: for calls that it does not take
 };
+
+/// `skinny[bn=32,bk=128]`: the schedule and values of its knobs. False where that is not what stands there.
+bool split_knobs(std::string &schedule, Knobs &knobs) {
+    const size_t open = schedule.find('[');
+    if (open == std::string::npos) {
+        return true;
+    }
+    if (schedule.back() != ']') {
+        return false;
+    }
+    std::istringstream pairs(schedule.substr(open + 1, schedule.size() - open - 2));
+    for (std::string pair; std::getline(pairs, pair, ',');) {
+        if (!is_parameter(pair)) {
+            return false;
+        }
+        knobs[pair.substr(0, pair.find('='))] = pair.substr(pair.find('=') + 1);
+    }
+    schedule.resize(open);
+    return true;
+}
 
 std::optional<ListedVariant> parse_line(const std::string &text) {
     std::istringstream words(text);
     ListedVariant listed;
     std::string word, condition;
     words >> listed.generator >> listed.slug >> listed.schedule;
+    if (!split_knobs(listed.schedule, listed.knobs)) {
+        return std::nullopt;
+    }
     while (words >> word) {
         if (condition.empty() && is_parameter(word)) {
             size_t equals = word.find('=');
             listed.params[word.substr(0, equals)] = word.substr(equals + 1);
+        } else if (condition.empty() && word == "behind") {
+            listed.behind = true;
         } else {
             condition += (condition.empty() ? "" : " ") + word;
         }
     }
-    if (!condition.empty()) {
-        listed.condition = parse_condition(condition);
+    std::istringstream conditions(condition);
+    for (std::string one; std::getline(conditions, one, ',');) {
+        std::optional<VariantCondition> parsed = parse_condition(one);
+        if (!parsed) {
+            return std::nullopt;
+        }
+        listed.conditions.push_back(*parsed);
     }
-    bool valid = condition.empty() ? !listed.params.empty() : listed.condition.has_value();
-    return valid ? std::optional(listed) : std::nullopt;
+    const bool chooses = listed.behind || !listed.params.empty() || !listed.conditions.empty();
+    return chooses ? std::optional(listed) : std::nullopt;
 }
 
 /// The lines of FOLDER/variants.txt for the generator with `params` and a target of one of those slugs.
@@ -146,8 +179,12 @@ bool serves(const VariantRequest &variant, const std::string &generator, std::ve
 std::vector<VariantRequest> choose_schedules(const std::string &generator, const Target &target,
                                              const std::vector<std::string> &schedules,
                                              const std::map<std::string, std::string> &params) {
-    std::vector<VariantRequest> variants;
+    std::vector<VariantRequest> variants, behind;
     std::vector<std::string> reasons;
+    auto all = [&] {
+        variants.insert(variants.end(), behind.begin(), behind.end());
+        return variants;
+    };
     for (const std::string &named : schedules) {
         if (named == "default") {
             variants.emplace_back().target = target;
@@ -159,11 +196,16 @@ std::vector<VariantRequest> choose_schedules(const std::string &generator, const
             // A file for fewer features brings its own variants.
             std::set<std::string> slugs = {target.slug(), plain.stem().string()};
             for (const ListedVariant &listed : listed_variants(generator, slugs, params, file)) {
-                variants.push_back(by_file(target, file / generator / (listed.schedule + ".sched")));
-                if (!listed.condition) {
-                    return variants;
-                }
-                variants.back().conditions = {*listed.condition};
+                std::vector<VariantRequest> &list = listed.behind ? behind : variants;
+                list.push_back(by_file(target, file / generator / (listed.schedule + ".sched")));
+                list.back().conditions = listed.conditions;
+                list.back().knobs = listed.knobs;
+            }
+            if (auto always = std::find_if(variants.begin(), variants.end(),
+                                           [](const VariantRequest &v) { return v.conditions.empty(); });
+                always != variants.end()) {
+                variants.erase(always + 1, variants.end());
+                return all();
             }
             file = plain;
             if (!fs::exists(file)) {
@@ -174,7 +216,7 @@ std::vector<VariantRequest> choose_schedules(const std::string &generator, const
         VariantRequest variant = by_file(target, file);
         if (serves(variant, generator, reasons)) {
             variants.push_back(std::move(variant));
-            return variants;
+            return all();
         }
     }
     Diagnostic d;

@@ -307,6 +307,17 @@ TEST_F(BuildErrors, FolderOfSchedules) {
     EXPECT_EQ(stems({{"type", "float32"}}), "rows if; cpu_avx2; ");
     EXPECT_EQ(stems({{"type", "bfloat16"}, {"batch", "1"}}), "narrow; ");
 
+    // Values of knobs, several conditions, and schedules for calls that the plain one does not take.
+    std::ofstream(folder.path() / "variants.txt")
+        << "gemm cpu_avx2 narrow type=int8 behind x.extent(1) <= 4\n"
+           "gemm cpu_avx2 rows[a=1,b=2] x.extent(1) <= 32, x.extent(0) >= 8\n"
+           "gemm cpu_avx2 rows behind\n";
+    EXPECT_EQ(stems({}), "rows if; cpu_avx2; rows; ");
+    EXPECT_EQ(stems({{"type", "int8"}}), "rows if; cpu_avx2; narrow if; rows; ");
+    chosen = choose_schedules("gemm", Target::parse("cpu avx2"), list);
+    EXPECT_EQ(chosen[0].conditions.size(), 2u);
+    EXPECT_EQ(chosen[0].knobs, (std::map<std::string, std::string>{{"a", "1"}, {"b", "2"}}));
+
     std::ofstream(folder.path() / "variants.txt") << "gemm cpu_avx2 rows\n";
     EXPECT_EQ(
         fault("opencl"),
