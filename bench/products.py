@@ -3,10 +3,10 @@
 over rotating buffers, rounds interleaved in rotating order, back to back (sustained: the power limit throttles) and with an
 idle pause before each turn (cool). A gated product runs against two of cuBLASLt's and an elementwise kernel.
 
-usage: products.py --schedule NAME=FILE[,knob=value…][@TEXT[|TEXT…]] … [--kiln PATH] [--schedules FOLDER] [--out FILE]
+usage: products.py [@FILE] --schedule NAME=FILE[,knob=value…][@TEXT[|TEXT…]] … [--kiln PATH] [--schedules FOLDER] [--out FILE]
                    [--only TEXT[,TEXT…]] [--layers] [--large] [--regimes R[,R]] [--rounds N] [--runs N]
 
-FILE may be a folder of schedules: then the library holds all that it names for the target, and chooses by the call. Behind
+@FILE holds more arguments, one a line (h200_products.txt, h200_layers.txt). FILE may be a folder of schedules: then the library holds all that it names for the target, and chooses by the call. Behind
 @ stand texts, of which a work's name must have one (`^64x`: begin with it); works that are not in 16-bit floats, and gated ones, take only
 schedules that name them (`@float32`).
 
@@ -245,8 +245,13 @@ def write(path, session):
     driver.save(path, document)
 
 
+class Parser(argparse.ArgumentParser):
+    def convert_arg_line_to_args(self, line):
+        return [line.strip()] if line.strip() and not line.startswith("#") else []
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, fromfile_prefix_chars="@")
     parser.add_argument("--schedule", dest="schedules", action="append", type=Schedule, required=True)
     parser.add_argument("--kiln", default=str(ROOT / "build" / "bin" / "kiln"))
     parser.add_argument("--schedules", dest="schedule_folder", default=str(ROOT / "schedules"), help="of the elementwise kernel")
