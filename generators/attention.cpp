@@ -62,6 +62,7 @@ public:
     GeneratorParam<float> scale{"scale", 0.0f};
     GeneratorParam<bool> lse{"lse", false};
     GeneratorParam<bool> guard{"guard", true};
+    GeneratorParam<bool> round_weights{"round_weights", false};
     GeneratorParam<FormKind> form{
         "form",
         FormKind::Auto,
@@ -90,6 +91,7 @@ public:
             q_lengths_ = add_input<Buffer<>>("q_lengths", Int(32), 1);
         }
         if (lengths == LengthsKind::Documents) {
+            document_ = add_input<Buffer<>>("document", Int(32), 1);
             cu_q_ = add_input<Buffer<>>("cu_q", Int(32), 1);
             cu_k_ = add_input<Buffer<>>("cu_k", Int(32), 1);
         }
@@ -109,7 +111,7 @@ public:
         const bool gpu = get_target().has_gpu_feature();
         const bool rows = form == FormKind::Rows || (form == FormKind::Auto && !gpu);
         if (rows && gpu) {
-            refuse("K1203",
+            refuse("K1223",
                    "the parameter form=rows keeps the scores of a block of queries whole, which a GPU cannot",
                    "leave `form` at auto, or set form=blocks");
         }
@@ -118,6 +120,9 @@ public:
         options.block_i = block_i;
         options.with_lse = lse;
         options.guard_values = rows || guard;
+        if (round_weights && Type(type).bits() == 16) {
+            options.weights = type;
+        }
         if (scale != 0.0f) {
             options.scale = Expr(float(scale));
         }
@@ -146,7 +151,7 @@ public:
                 ops::lengths(q_lengths_ ? Func(*q_lengths_) : Func(), *k_lengths_, q.dim(1).extent());
         }
         if (cu_q_) {
-            options.ranges = ops::documents(*cu_q_, *cu_k_, cu_q_->dim(0).extent() - 1).ranges;
+            options.ranges = ops::documents(*document_, *cu_q_, *cu_k_, cu_q_->dim(0).extent() - 1);
         }
         Func keys = k, values = v;
         if (table_) {
@@ -169,7 +174,7 @@ private:
     /// A parameter that would be passed over, or contradicts another.
     void check_params() {
         auto unused = [](const char *name, auto value, const char *with, const char *help) {
-            refuse("K1200", fmt::format("the parameter {}={} has no effect without {}", name, value, with),
+            refuse("K1220", fmt::format("the parameter {}={} has no effect without {}", name, value, with),
                    help);
         };
         if (mask != MaskKind::Window && int(window_left) != 128) {
@@ -182,7 +187,7 @@ private:
             unused("prefix", int(prefix), "mask=prefix", "set mask=prefix, or leave it out");
         }
         auto negative = [](const char *name, auto value, const char *help) {
-            refuse("K1201", fmt::format("the parameter {}={} is negative", name, value), help);
+            refuse("K1221", fmt::format("the parameter {}={} is negative", name, value), help);
         };
         if (float(softcap) < 0) {
             negative("softcap", float(softcap),
@@ -195,12 +200,12 @@ private:
             negative("page", int(page), "it is a number of keys in a page; 0: keys are not in pages");
         }
         if (lengths == LengthsKind::Documents && page > 0) {
-            refuse("K1202",
+            refuse("K1222",
                    fmt::format("lengths=documents and page={} give the same key two places", int(page)),
                    "keys in pages belong to a batch: set lengths=keys or lengths=batch");
         }
         if (lengths == LengthsKind::Documents && mask == MaskKind::Prefix) {
-            refuse("K1202",
+            refuse("K1222",
                    "mask=prefix counts keys from the first of all, lengths=documents from that of a document",
                    "pad the documents to batches (lengths=batch), or write the mask over "
                    "kiln::ops::documents in a "
@@ -208,7 +213,7 @@ private:
         }
         const Type t = type;
         if (!t.is_float() || t.bits() > 32) {
-            refuse("K1204", fmt::format("attention of type={} is not known", type_name(t)),
+            refuse("K1224", fmt::format("attention of type={} is not known", type_name(t)),
                    "set type=float32, float16 or bfloat16");
         }
     }
@@ -240,7 +245,8 @@ private:
             }
         }
         if (cu_q_) {
-            gen::begin_at_zero(*cu_q_, *cu_k_);
+            gen::begin_at_zero(*document_, *cu_q_, *cu_k_);
+            gen::same_extent(*document_, 0, q, 1);
             gen::same_extent(*cu_k_, 0, *cu_q_, 0);
             q.dim(3).set_extent(1);
         }
@@ -251,7 +257,8 @@ private:
                 gen::same_extent(*bias_, 1, q, 1);
                 gen::same_extent(*bias_, 2, q, 2);
                 gen::same_extent(*bias_, 3, q, 3);
-            } else {
+            } else { // as many distances to either side, and 0
+                bias_->dim(0).set_extent((bias_->dim(0).extent() - 1) / 2 * 2 + 1);
                 gen::same_extent(*bias_, 1, q, 2);
             }
         }
@@ -267,8 +274,8 @@ private:
         }
     }
 
-    Input<Buffer<>> *table_ = nullptr, *k_lengths_ = nullptr, *q_lengths_ = nullptr, *cu_q_ = nullptr,
-                    *cu_k_ = nullptr, *bias_ = nullptr, *sink_ = nullptr;
+    Input<Buffer<>> *table_ = nullptr, *k_lengths_ = nullptr, *q_lengths_ = nullptr, *document_ = nullptr,
+                    *cu_q_ = nullptr, *cu_k_ = nullptr, *bias_ = nullptr, *sink_ = nullptr;
     Output<Buffer<>> *lse_ = nullptr;
 };
 
@@ -348,9 +355,7 @@ KILN_GENERATOR(
          "- form rows: `o_top(c, ib, head, batch)` over `ri` tells where acc is NaN, `o_again(c, i, ib, "
          "head, batch)` over "
          "`rg` adds up again there\n"
-         "- with `lengths`: `range(i, batch)` (rows: `range(i, ib, batch)`), the keys of a query; with "
-         "documents "
-         "`document(i)`, over `documents`\n"
+         "- with `lengths`: `range(i, batch)` (rows: `range(i, ib, batch)`), the keys of a query\n"
          "- with `page`: `k_paged` and `v_paged`, to be inlined\n"
          "- blocks of keys that no query of a group of `block_i` sees are skipped: split `i` by `block_i`",
      .workloads = workloads(),
@@ -371,12 +376,16 @@ KILN_GENERATOR(
          {"sink", "one more score a head, sinks(head), in the sum of each row"},
          {"lengths", "keys: k_lengths(batch) keys exist; batch: q_lengths(batch) queries too; documents: one "
                      "batch holds "
-                     "documents one after the other, which begin at cu_q(n) and cu_k(n)"},
+                     "documents one after the other, which begin at cu_q(n) and cu_k(n); query i belongs to "
+                     "document(i)"},
          {"page",
           "keys in a page: k and v are pages (d, slot, head, page), found by page_table(n, batch); 0: none"},
          {"guard", "form blocks: values that a query may not see do not reach it, NaN neither (rows: "
                    "always); tile kernels "
                    "need false"},
+         {"round_weights",
+          "the exponentials are rounded to a `type` of 16 bits before they are multiplied with v; tile "
+          "kernels need true"},
          {"scale", "factor of the scores; 0: 1 / sqrt(D)"},
          {"lse", "log-sum-exp as a second output, log_sum_exp_out"},
          {"form", "auto: rows on a CPU, blocks elsewhere"},

@@ -6,14 +6,14 @@ run_demo() {
     local prefix=$KILN_ROOT/out/kiln out=$KILN_ROOT/out/demo
     run_setup
     configure_main
-    build_tree build kiln_program kiln_generators kiln_runtime kiln-build kiln-measure
+    build_tree build kiln_program kiln_generators kiln_runtime kiln-build kiln-measure autoschedule_kiln kiln_mpi
     step "installing Kiln into out/kiln"
     mkdir -p -- "$out"
     quietly "$KILN_LOG/install.log" cmake --install build --prefix "$prefix"
     step_done
 
     local app
-    for app in gated_residual tour; do
+    for app in gated_residual tour gpt; do
         step "building apps/$app for CPU, OpenCL and CUDA"
         quietly "$KILN_LOG/configure-$app.log" cmake -S "apps/$app" -B "$out/$app" -G Ninja \
             -DCMAKE_BUILD_TYPE=Release "-DCMAKE_PREFIX_PATH=$prefix"
@@ -23,6 +23,14 @@ run_demo() {
 
     step "running a user's own kernel: apps/gated_residual"
     "$out/gated_residual/gated_residual" || die "apps/gated_residual gave a wrong result"
+    step_done
+
+    step "writing with a language model on every device of this machine: apps/gpt"
+    local target
+    for target in cpu opencl cuda; do
+        "$out/gpt/gpt" --check apps/gpt/reference.bin --target "$target" || [ $? -eq 77 ] || die "apps/gpt gave wrong scores"
+    done
+    "$out/gpt/gpt" --time --tokens 120 "Ps23:1 The LORD is my shepherd"
     step_done
 
     step "measuring what this machine can reach"

@@ -60,12 +60,9 @@ KeyRanges lengths(const Halide::Func &q_lengths, const Halide::Func &k_lengths, 
 
 /// Documents one after the other in one batch ("packed", variable length): document n has the queries
 /// [cu_q(n), cu_q(n + 1)) and the keys [cu_k(n), cu_k(n + 1)), aligned at their ends; both begin with 0 and never fall.
-struct Documents {
-    Halide::Func document; ///< document(i): which one query i belongs to, an update over `documents`
-    KeyRanges ranges;
-};
-Documents documents(const Halide::Func &cu_q, const Halide::Func &cu_k, Halide::Expr count,
-                    const std::string &prefix = "");
+/// document(i), which never falls either, is the one that query i belongs to; `count`: none, no keys.
+KeyRanges documents(const Halide::Func &document, const Halide::Func &cu_q, const Halide::Func &cu_k,
+                    Halide::Expr count);
 
 /// Keys or values in pages: pages(d, slot, head, page), of `page_size` slots; key j of a batch lies in
 /// page table(j / page_size, batch), which is held within [0, page_count). The result, (d, j, head, batch), is meant to

@@ -78,20 +78,11 @@ KeyRanges lengths(const Func &q_lengths, const Func &k_lengths, Expr queries) {
     };
 }
 
-Documents documents(const Func &cu_q, const Func &cu_k, Expr count, const std::string &prefix) {
-    Documents result;
-    Var i("i");
-    RDom n(0, count, "documents");
-    Func document(prefix + "document");
-    // How many documents end at or before query i. For queries past the last one that is `count`: no keys.
-    document(i) = 0;
-    document(i) += select(cu_q(n + 1) <= i, 1, 0);
-    result.document = document;
-    result.ranges = [=](Expr i, Expr) {
-        Expr here = unsafe_promise_clamped(document(i), 0, count), next = min(here + 1, count);
+KeyRanges documents(const Func &document, const Func &cu_q, const Func &cu_k, Expr count) {
+    return [=](Expr i, Expr) {
+        Expr here = clamp(document(i), 0, count), next = min(here + 1, count);
         return KeyRange{cu_k(here), cu_k(next), cu_k(next) - cu_q(next)};
     };
-    return result;
 }
 
 Func paged(const std::string &name, const Func &pages, const Func &table, Expr page_size, Expr page_count) {

@@ -171,6 +171,7 @@ public:
         }
         ASSERT_EQ(get(at), value) << "no value of the type";
     }
+    void set_nan(const std::vector<int64_t> &at) { std::memset(place(at), 0xff, size()); }
     uint32_t bits(std::vector<int64_t> at) const {
         uint32_t b = 0;
         std::memcpy(&b, place(at), size());
