@@ -24,6 +24,8 @@ FAMILIES = {
     "K09": "Targets, devices and the command line",
     "K10": "Generators and their shared objects",
     "K11": "Tile kernels",
+    "K12": "Attention: tile kernels and the generator's parameters",
+    "K13": "Searching for schedules: space, search, cost model",
 }
 INTRODUCTION = """# Errors
 
