@@ -223,7 +223,7 @@ TEST(TilePasses, RefusesWhatTheHardwareCannotDo) {
     EXPECT_EQ(
         with([](Kernel &k) { k.tiles.at("xs").type = Float(32); }),
         "error[K1117]: the product in `acc` reads `x` of type f32: wgmma here takes bfloat16 and float16\n"
-        "   = help: mma(fma) computes it in float32\n");
+        "   = help: mma(fma) multiplies it, in float32\n");
     EXPECT_EQ(with([](Kernel &k) { k.tiles.at("xs").type = Float(16); }),
               "error[K1118]: the product in `acc` reads two types: `x` and `w`\n"
               "   = help: cast one operand to the type of the other\n");
@@ -236,7 +236,9 @@ TEST(TilePasses, RefusesWhatTheHardwareCannotDo) {
               "error[K1120]: the product in `acc` computes its second operand `w` on the way: wgmma reads "
               "that one from "
               "shared memory\n"
-              "   = help: let the rows be those of the computed operand: `rows` in warpgroups(…)\n");
+              "   = help: let the rows be those of the computed operand: `rows` in warpgroups(…)\n"
+              "   = help: where both are computed, compute one before the kernel: a Func of its own with "
+              "`compute_root()`\n");
     EXPECT_EQ(with([](Kernel &k) { k.plan.copies["x"].stages = k.plan.copies["w"].stages = 5; }),
               "error[K1121]: `y` needs 263248 bytes of shared memory (5 slots of 49152; 16384 for stores), "
               "the device has "
