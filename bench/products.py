@@ -213,7 +213,7 @@ class Session:
             name, _, error, choice = min(found, key=lambda f: medians[f[0]])
             ratio, low, high = timing.paired_ratio(times[name], times["cublaslt"])
             self.rows.append({
-                "work": case.generator, "shape": case.name, "type": case.type, "target": "cuda-sm_90a", "regime": regime,
+                "work": case.generator, "shape": case.name, "type": "tf32" if case.kind == "tf32" else case.type, "target": "cuda-sm_90a", "regime": regime,
                 "run": number, "schedule": name, "choice": choice, "ms": medians[name] * 1e3, "baseline": "cublaslt",
                 "baseline_ms": medians["cublaslt"] * 1e3, "ratio": ratio, "ratio_low": low, "ratio_high": high,
                 "flops": case.flops, "error": error, "bound": case.bound, "samples": rounds,
