@@ -197,6 +197,9 @@ std::vector<VariantRequest> choose_schedules(const std::string &generator, const
             std::set<std::string> slugs = {target.slug(), plain.stem().string()};
             for (const ListedVariant &listed : listed_variants(generator, slugs, params, file)) {
                 std::vector<VariantRequest> &list = listed.behind ? behind : variants;
+                if (!list.empty() && list.back().conditions.empty()) {
+                    continue; // that one serves all calls
+                }
                 list.push_back(by_file(target, file / generator / (listed.schedule + ".sched")));
                 list.back().conditions = listed.conditions;
                 list.back().knobs = listed.knobs;
