@@ -3,7 +3,7 @@
 the schedules written by hand, in turn; writes docs/results/tune_*.json.
 
 usage: tune.py [--kiln PATH] [--target T] [--budget S] [--only TEXT] [--out FILE] [--database FILE] [--resume]
-               [--load FILE] [--rivals NAME,NAME] [--schedules FOLDER] [--folder DIR] [--list]
+               [--load FILE] [--device N] [--rivals NAME,NAME|none] [--schedules FOLDER] [--folder DIR] [--list]
 
 Each work is tuned from nothing but the weights that ship with Kiln, unless the database knows it. A searcher that gives no
 schedule in the budget, or a wrong one, has no row, and its fault stands in `failed` of the last line printed.
@@ -30,8 +30,14 @@ CPU = ([(f"matmul {n}", "gemm", F32, n) for n in ("256", "512", "1024", "2048")]
         ("stencil chain", "stencil_chain", {}, "1536x2560"),
         ("local laplacian", "local_laplacian", {}, "1536x2560")])
 BF16 = {"type": "bfloat16"}
-CUDA = [("gemm 4096 bf16", "gemm", BF16, "4096 bf16"), ("softmax bf16", "softmax", BF16, "8192x4096 bf16"),
-        ("rms_norm bf16", "rms_norm", BF16, "8192x4096 bf16"), ("chain bf16", "chain_relu", BF16, "2^28 bf16")]
+# A tuple is a shape by buffer in place of a work's name.
+GEMM_4096 = ("x=4096x4096", "w=4096x4096", "y=4096x4096")
+ROWS_16384 = ("x=8192x16384", "gamma=8192", "y=8192x16384")
+HEADS_4096 = tuple(f"{name}=128x4096x16x4" for name in "qkvy")
+CUDA = [("gemm 4096", "gemm", BF16, GEMM_4096), ("rms_norm 16384x8192", "rms_norm", BF16, ROWS_16384),
+        ("attention 4096 causal", "attention", {**BF16, "mask": "causal"}, HEADS_4096),
+        ("softmax 8192x4096", "softmax", BF16, "8192x4096 bf16"), ("chain 2^28", "chain_relu", BF16, "2^28 bf16"),
+        ("gemm 1024 f32", "gemm", F32, "1024")]
 
 
 def run(command, timeout):
@@ -56,9 +62,21 @@ def options(args, params):
     return out
 
 
+def dashed(target):
+    return target.replace(" ", "-")
+
+
+def sizes(work):
+    if isinstance(work, str):
+        return ["--work", work]
+    return [word for shape in work for word in ("--shape", shape)]
+
+
 def tune(args, generator, params, work, folder):
-    command = [args.kiln, "tune", generator, "--target", args.target, "--work", work, "--budget", args.budget,
+    command = [args.kiln, "tune", generator, "--target", args.target, *sizes(work), "--budget", args.budget,
                "-o", folder, "--database", args.database, *options(args, params)]
+    if args.device:
+        command += ["--device", args.device]
     if args.resume:
         command.append("--resume")
     for path in args.start:
@@ -66,9 +84,9 @@ def tune(args, generator, params, work, folder):
     return run(command, args.budget * 3 + 120)
 
 
-def time(args, generator, params, work, archive, baseline):
-    command = [args.kiln, "bench", generator, "--target", args.target, "--work", work, "--archive", archive,
-               "--seconds", args.seconds, *options(args, params)]
+def time(args, generator, params, work, found, baseline):
+    command = [args.kiln, "bench", generator, "--target", dashed(found["target"]), *sizes(work), "--archive",
+               found["archive"], "--seconds", args.seconds, *options(args, params)]
     if baseline:
         command += ["--baseline", baseline]
     document, fault = run(command, args.budget + 120)
@@ -76,13 +94,13 @@ def time(args, generator, params, work, archive, baseline):
     return (rows[0] if rows else None), fault
 
 
-def by_hand(args, generator, params, folder):
+def by_hand(args, generator, params, target, folder):
     """The library of Kiln's own schedule for the target, or ""."""
     schedules = pathlib.Path(args.schedules)
     if not (schedules / generator).is_dir():
         return ""
-    document, fault = run([args.kiln, "build", generator, "--target", args.target, "--schedule", schedules, "-o", folder,
-                           *options(args, params)], 120)
+    document, fault = run([args.kiln, "build", generator, "--target", target, "--schedule", schedules, "-o",
+                           folder, *options(args, params)], 120)
     return "" if fault or not document else document["archive"]
 
 
@@ -106,6 +124,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kiln", default=str(ROOT / "build" / "bin" / "kiln"))
     parser.add_argument("--target", default="cpu-avx2")
+    parser.add_argument("--device", default="", help="which GPU")
     parser.add_argument("--budget", type=float, default=60)
     parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("--only", default="", help="works whose name holds this text; several by `|`")
@@ -113,7 +132,7 @@ def main():
     parser.add_argument("--database", default="")
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--load", default="")
-    parser.add_argument("--rivals", default="")
+    parser.add_argument("--rivals", default="", help="searchers by name, or `none`: only schedules by hand")
     parser.add_argument("--schedules", default=str(ROOT / "schedules"))
     parser.add_argument("--start", action="append", default=[])
     parser.add_argument("--folder", default="", help="where libraries stay; else they go")
@@ -147,18 +166,18 @@ def main():
                   "rejected": sum(found["progress"]["rejected"].values()), "model_error": found["model_error"],
                   "budget": args.budget}
         rows, failed = [], {}
-        baselines = {r: r for r in args.rivals if r}
-        mine = by_hand(args, generator, params, folder / "hand")
+        baselines = {r: r for r in args.rivals if r != "none"}
+        mine = by_hand(args, generator, params, dashed(found["target"]), folder / "hand")
         if mine:
             baselines["hand"] = f"archive:{mine}"
         for rival, baseline in baselines.items():
-            row, fault = time(args, generator, params, work, found["archive"], baseline)
+            row, fault = time(args, generator, params, work, found, baseline)
             if row:
                 rows.append({**row, "baseline": rival, "schedule": "tuned", "search": search})
             else:
                 failed[rival] = fault
         if not rows:
-            row, fault = time(args, generator, params, work, found["archive"], "")
+            row, fault = time(args, generator, params, work, found, "")
             rows = [{**row, "schedule": "tuned", "search": search}] if row else []
         write(args, rows, command)
         against = {r["baseline"]: r["ratio"] for r in rows}

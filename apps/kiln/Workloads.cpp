@@ -4,7 +4,11 @@
 #include "dsl/generator/Params.h"
 #include "dsl/target/Target.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <charconv>
 
 namespace kiln::cli {
 
@@ -44,6 +48,30 @@ std::vector<Workload> fitting(const std::string &generator, const Params &params
     std::copy_if(fit.begin(), fit.end(), std::back_inserter(chosen),
                  [&](const Workload &w) { return w.bench == bench; });
     return chosen.empty() ? fit : chosen;
+}
+
+std::optional<std::vector<int64_t>> parse_extents(const std::string &text) {
+    std::vector<int64_t> extents;
+    const char *at = text.data(), *end = at + text.size();
+    while (at < end) {
+        int64_t value = 0;
+        auto [next, error] = std::from_chars(at, end, value);
+        if (error != std::errc() || value < 1 || (next < end && *next != 'x')) {
+            return std::nullopt;
+        }
+        extents.push_back(value);
+        at = next < end ? next + 1 : next;
+    }
+    return extents.empty() || text.back() == 'x' ? std::nullopt : std::optional(extents);
+}
+
+[[noreturn]] void no_shape(std::string message, const std::vector<std::string> &buffers) {
+    Diagnostic d;
+    d.code = "K1330";
+    d.message = std::move(message);
+    d.notes = {fmt::format("its buffers: {}", fmt::join(buffers, ", "))};
+    d.helps = {"write one for each buffer, the innermost extent first: `--shape x=512x256`"};
+    throw Error(std::move(d));
 }
 
 } // namespace
@@ -97,6 +125,49 @@ std::vector<Workload> workloads_by_name(const std::string &generator, const std:
         out.push_back(find_workload(generator, name));
     }
     return out;
+}
+
+Workload shaped_workload(const std::string &generator, const Params &params,
+                         const std::vector<std::string> &shapes) {
+    Workload w;
+    w.name = fmt::format("{}", fmt::join(shapes, " "));
+    nlohmann::ordered_json about = describe_generator(generator, params);
+    std::map<std::string, int> ranks;
+    std::vector<std::string> names;
+    for (const char *kind : {"inputs", "outputs"}) {
+        for (const auto &one : about[kind]) {
+            std::string name = one["name"];
+            int rank = one["dimensions"];
+            if (rank == 0) {
+                if (!one["scalar"].get<bool>()) {
+                    w.extents[name] = {};
+                }
+                continue;
+            }
+            ranks[name] = rank;
+            names.push_back(fmt::format("{} ({} dimensions)", name, rank));
+        }
+    }
+    for (const std::string &shape : shapes) {
+        size_t equals = shape.find('=');
+        std::string name = shape.substr(0, equals);
+        std::optional<std::vector<int64_t>> extents =
+            equals == std::string::npos ? std::nullopt : parse_extents(shape.substr(equals + 1));
+        if (!extents || !ranks.count(name) || static_cast<int>(extents->size()) != ranks[name]) {
+            no_shape(fmt::format("`--shape {}` gives no sizes of a buffer of `{}`", shape, generator), names);
+        }
+        w.extents[name] = *extents;
+    }
+    std::vector<std::string> missing;
+    for (const auto &[name, rank] : ranks) {
+        if (!w.extents.count(name)) {
+            missing.push_back(name);
+        }
+    }
+    if (!missing.empty()) {
+        no_shape(fmt::format("no sizes of `{}`", fmt::join(missing, "`, `")), names);
+    }
+    return w;
 }
 
 } // namespace kiln::cli

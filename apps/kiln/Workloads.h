@@ -19,6 +19,11 @@ std::vector<Workload> bench_workloads(const std::string &generator, const Params
 /// By name; throws Error K0805 with those that exist.
 std::vector<Workload> workloads_by_name(const std::string &generator, const std::vector<std::string> &names);
 
+/// Of sizes in a user's words, `x=512x256` for each buffer, innermost first. Throws K1330 for one that says nothing or names
+/// no buffer, and where one is missing.
+Workload shaped_workload(const std::string &generator, const Params &params,
+                         const std::vector<std::string> &shapes);
+
 /// Bytes of all buffers of a workload whose elements have 4 bytes: to tell a large one from a small one.
 double rough_bytes(const Workload &workload);
 

@@ -306,6 +306,12 @@ void Problem::poison_outputs() {
     }
 }
 
+void Problem::restore() {
+    for (Slot &slot : slots_) {
+        std::copy(slot.copy.begin(), slot.copy.end(), slot.zone);
+    }
+}
+
 halide_buffer_t *Problem::buffer(int i) {
     return &slots_[i].buffer;
 }
@@ -415,6 +421,37 @@ Value Problem::got(int i, const std::vector<int> &point) const {
     return load_element(slots_[i].data, offset(i, point), arguments_[i].type);
 }
 
+size_t Problem::first_damage(int i) const {
+    const Slot &slot = slots_[i];
+    // What may have changed, as ranges of bytes: neighbouring rows are one.
+    std::vector<std::pair<int64_t, int64_t>> open;
+    if (arguments_[i].kind == KernelArgument::Kind::Output) {
+        int64_t bytes = arguments_[i].type.bytes(), base = slot.data - slot.zone;
+        for_each_row(i, [&](int64_t first, int64_t n) {
+            int64_t from = base + first * bytes, to = from + n * bytes;
+            if (!open.empty() && open.back().second == from) {
+                open.back().second = to;
+            } else {
+                open.emplace_back(from, to);
+            }
+        });
+        std::sort(open.begin(), open.end());
+    }
+    auto end = static_cast<int64_t>(slot.zone_bytes);
+    open.emplace_back(end, end);
+    int64_t at = 0;
+    for (const auto &[from, to] : open) {
+        if (at < from) {
+            auto differs = std::mismatch(slot.zone + at, slot.zone + from, slot.copy.begin() + at);
+            if (differs.first != slot.zone + from) {
+                return static_cast<size_t>(differs.first - slot.zone);
+            }
+        }
+        at = std::max(at, to);
+    }
+    return slot.zone_bytes;
+}
+
 std::optional<Diagnostic> Problem::find_damage() const {
     for (int i = 0; i < count(); i++) {
         const Slot &slot = slots_[i];
@@ -424,38 +461,29 @@ std::optional<Diagnostic> Problem::find_damage() const {
             continue;
         }
         bool is_input = a.kind == KernelArgument::Kind::Input;
-        std::vector<bool> inside;
-        if (!is_input) {
-            inside.resize(slot.zone_bytes);
-            for_each_row(i, [&](int64_t first, int64_t n) {
-                int64_t from = slot.data - slot.zone + first * a.type.bytes();
-                std::fill(inside.begin() + from, inside.begin() + from + n * a.type.bytes(), true);
-            });
+        size_t at = first_damage(i);
+        if (at == slot.zone_bytes) {
+            continue;
         }
-        for (size_t at = 0; at < slot.zone_bytes; at++) {
-            if (slot.zone[at] == slot.copy[at] || (!is_input && inside[at])) {
-                continue;
-            }
-            int64_t element = (static_cast<int64_t>(at) - (slot.data - slot.zone)) / a.type.bytes();
-            auto end = static_cast<int64_t>(slot.data_bytes / a.type.bytes());
-            bool in_data = element >= 0 && element < end;
-            Diagnostic d;
-            if (is_input && in_data) {
-                d.code = "K0808";
-                d.message = fmt::format("the kernel changed its input `{}` at element {}", a.name, element);
-                d.helps = {"a kernel writes its outputs alone: look for a store with the wrong buffer"};
-            } else {
-                d.code = "K0807";
-                d.message = in_data ? fmt::format("the kernel wrote between the rows of `{}`, at element {}",
-                                                  a.name, element)
-                            : element < 0
-                                ? fmt::format("the kernel wrote {} elements before `{}`", -element, a.name)
-                                : fmt::format("the kernel wrote {} elements behind the end of `{}`",
-                                              element - end + 1, a.name);
-                d.helps = {"look at the tail of the outermost split: GuardWithIf writes nothing outside"};
-            }
-            return d;
+        int64_t element = (static_cast<int64_t>(at) - (slot.data - slot.zone)) / a.type.bytes();
+        auto end = static_cast<int64_t>(slot.data_bytes / a.type.bytes());
+        bool in_data = element >= 0 && element < end;
+        Diagnostic d;
+        if (is_input && in_data) {
+            d.code = "K0808";
+            d.message = fmt::format("the kernel changed its input `{}` at element {}", a.name, element);
+            d.helps = {"a kernel writes its outputs alone: look for a store with the wrong buffer"};
+        } else {
+            d.code = "K0807";
+            d.message =
+                in_data
+                    ? fmt::format("the kernel wrote between the rows of `{}`, at element {}", a.name, element)
+                : element < 0 ? fmt::format("the kernel wrote {} elements before `{}`", -element, a.name)
+                              : fmt::format("the kernel wrote {} elements behind the end of `{}`",
+                                            element - end + 1, a.name);
+            d.helps = {"look at the tail of the outermost split: GuardWithIf writes nothing outside"};
         }
+        return d;
     }
     return std::nullopt;
 }

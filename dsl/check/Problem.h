@@ -70,6 +70,8 @@ public:
     /// Fills inputs, poisons outputs and all zones and gaps with NaN.
     void fill(Fill fill, uint64_t seed);
     void poison_outputs();
+    /// Puts everything back to what the last fill() wrote.
+    void restore();
 
     int count() const { return static_cast<int>(slots_.size()); }
     const KernelArgument &argument(int i) const { return arguments_[i]; }
@@ -114,6 +116,8 @@ private:
     size_t memory_bytes_ = 0;
 
     void *pointer(int i);
+    /// Where the zone first differs from what was filled, outputs' own elements apart; its size where it does not.
+    size_t first_damage(int i) const;
     int64_t offset(int i, const std::vector<int> &point) const;
     void for_each_row(int i, const std::function<void(int64_t first, int64_t count)> &row) const;
 };

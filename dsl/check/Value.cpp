@@ -25,6 +25,10 @@ int16_t lowest_bit(double v) {
                                 __builtin_ctzll(static_cast<uint64_t>(mantissa < 0 ? -mantissa : mantissa)));
 }
 
+/// Two open sums of more additions than this are joined as two terms: in a deep chain of stencils each sum is part of several,
+/// and its terms would be counted once for every path, 3^40 times.
+constexpr int64_t most_joined = 64;
+
 bool is_surely_nan(const Value &a) {
     return std::isnan(a.v) && std::isfinite(a.terms_error);
 }
@@ -209,6 +213,9 @@ Value add(const Value &a, const Value &b, const Type &type) {
         Value out = a_is_zero ? b : a;
         out.zero_sign_is_open = out.v == 0; // -0 + 0: compilers drop the addition
         return out;
+    }
+    if (a.adds > 0 && b.adds > 0 && int64_t(a.adds) + b.adds > most_joined) {
+        return add(settle(a, type), settle(b, type), type);
     }
     Value out;
     out.v = v;

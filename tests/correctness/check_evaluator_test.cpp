@@ -113,6 +113,26 @@ TEST(Evaluator, IntegerProbesAllowNoError) {
     EXPECT_GT(full_error(e.at(0, 0, {0, 0}), Float(32)), 0);
 }
 
+TEST(Evaluator, ADeepChainHasABoundThatIsNeitherNothingNorEverything) {
+    ImageParam x(Float(32), 1, "x");
+    Var i("i");
+    Func last("stage0");
+    last(i) = x(clamp(i, 0, 99));
+    for (int s = 1; s <= 60; s++) {
+        Func next("stage" + std::to_string(s));
+        next(i) = 0.25f * last(i - 1) + 0.5f * last(i) + 0.25f * last(i + 1);
+        last = next;
+    }
+    Evaluator e({last});
+    Buffer<float> in = random_integers({100}, 5);
+    e.bind("x", in.raw_buffer());
+    for (int at : {0, 50, 99}) {
+        Value v = e.at(0, 0, {at});
+        EXPECT_GT(full_error(v, Float(32)), 1e-7) << "sixty stages do not fit into 24 bits";
+        EXPECT_LT(full_error(v, Float(32)), 1e-2);
+    }
+}
+
 TEST(Evaluator, SamplesOfALargeMatmulCostOnlyThemselves) {
     constexpr int S = 256;
     Matmul mm(S);

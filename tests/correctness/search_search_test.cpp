@@ -150,7 +150,7 @@ SearchOptions options(int64_t trials) {
     SearchOptions o;
     o.budget_s = 0;
     o.trials = trials;
-    o.batch = 4;
+    o.batch = 8;
     o.features = rough;
     return o;
 }

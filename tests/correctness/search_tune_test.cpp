@@ -72,8 +72,8 @@ protected:
         return pid;
     }
 
-    void calibrate() {
-        kiln::Device device = kiln::device_for(kiln::Target::parse("cpu"));
+    void calibrate(const char *target = "cpu") {
+        kiln::Device device = kiln::device_for(kiln::Target::parse(target));
         kiln::Ceilings c;
         c.copy_bytes_per_s = 1e12;
         c.flops["float32"] = 1e14;
@@ -107,7 +107,7 @@ TEST_F(SearchTuneTest, AFamilyFromItsKnobsToALibrary) {
     EXPECT_EQ(lanes, (std::set<std::string>{"8", "16"})) << "both members";
     EXPECT_GT(json["progress"]["best_ms"], 0);
     EXPECT_GT(json["progress"]["baseline_ms"], 0);
-    EXPECT_NE(json["schedule"].get<std::string>().find("op      chain_relu"), std::string::npos);
+    EXPECT_NE(json["schedule"].get<std::string>().find("op chain_relu"), std::string::npos);
     EXPECT_NE(json["halide"].get<std::string>().find("y"), std::string::npos);
     for (const char *file :
          {"out/chain_relu.a", "out/chain_relu.h", "out/chain_relu.json", "out/chain_relu.sched"}) {
@@ -154,7 +154,7 @@ TEST_F(SearchTuneTest, AFamilyFromItsKnobsToALibrary) {
                   .code,
               0);
     build = kiln({"build", "chain_relu", "--target", "cpu-avx2", "--schedule", "auto", "--param",
-                  "type=float32", "--work", "n67", "-o", "auto"});
+                  "type=float32", "--work", "n67", "-o", "auto", "--quiet"});
     EXPECT_EQ(build.code, 0) << build.err;
     EXPECT_EQ(build.out.find("cpu avx2: the best of "), 0u) << build.out;
     EXPECT_EQ(build.err, "");
@@ -207,6 +207,30 @@ TEST_F(SearchTuneTest, K36InPlaceAndScatteredWork) {
             EXPECT_TRUE(t["status"] == "ok" || t["status"] == "refused") << generator << t.dump(1);
         }
         EXPECT_EQ(run.json()["progress"]["trials"], 12);
+    }
+}
+
+TEST_F(SearchTuneTest, K34AlwaysALibraryInTheBudget) {
+    // One element, places that only a division tells, a chain of forty stages, and no time at all.
+    const std::vector<std::pair<std::string, std::string>> works = {{"search_gather", "one"},
+                                                                    {"search_deep", "n500"}};
+    for (const auto &[generator, work] : works) {
+        for (std::vector<std::string> limit :
+             {std::vector<std::string>{"--trials", "2"}, {"--budget", "0.01"}}) {
+            std::vector<std::string> args = {"--load",    own,      "tune", generator, "--target",
+                                             "cpu-avx2",  "--work", work,   "--time",  "0.01",
+                                             "--threads", "1",      "-o",   "out",     "--json"};
+            args.insert(args.end(), limit.begin(), limit.end());
+            CliRun run = kiln(args);
+            ASSERT_EQ(run.code, 0) << generator << " " << work << run.out << run.err;
+            Json json = run.json();
+            EXPECT_TRUE(fs::exists(path(json["archive"].get<std::string>())));
+            EXPECT_EQ(
+                kiln({"--load", own, "schedule", "check", json["schedule_file"].get<std::string>()}).code, 0);
+            bool said = json["diagnostics"].dump().find("K1318") != std::string::npos;
+            EXPECT_EQ(said, json["best"].empty()) << "a schedule that was not measured is named as such";
+            fs::remove_all(path("out"));
+        }
     }
 }
 
@@ -268,10 +292,54 @@ TEST_F(SearchTuneTest, RanksOfMpi) {
     request.limits.timeout_s = 120;
     kiln::ProcessResult result = kiln::run_process(request);
     EXPECT_TRUE(result.ok()) << result.out << result.err;
-    EXPECT_EQ(trials_kept(), 12);
     EXPECT_TRUE(fs::exists(path("out/chain_relu.a")));
     Json json = Json::parse(result.out, nullptr, false);
-    EXPECT_FALSE(json.is_discarded()) << "rank 0 alone speaks: " << result.out;
+    ASSERT_FALSE(json.is_discarded()) << "rank 0 alone speaks: " << result.out;
+    EXPECT_TRUE(trials_kept() == 12 || json["ended"] == "space exhausted") << trials_kept();
+}
+
+TEST_F(SearchTuneTest, RanksOfMpiOnPocl) {
+    std::string mpirun = KILN_MPIRUN;
+    if (mpirun.empty()) {
+        GTEST_SKIP() << "no Open MPI here";
+    }
+    try {
+        calibrate("opencl");
+    } catch (const kiln::Error &e) {
+        GTEST_SKIP() << "no OpenCL device: " << e.what();
+    }
+    kiln::ProcessRequest request;
+    request.argv = {mpirun,
+                    "--allow-run-as-root",
+                    "--oversubscribe",
+                    "-n",
+                    "3",
+                    KILN_BINARY_DIR "/bin/kiln",
+                    "tune",
+                    "chain_relu",
+                    "--target",
+                    "opencl",
+                    "--param",
+                    "type=float32",
+                    "--work",
+                    "n67",
+                    "--time",
+                    "0.01",
+                    "--trials",
+                    "4",
+                    "-o",
+                    "out",
+                    "--json"};
+    request.cwd = folder.path();
+    request.environment = {{"KILN_CACHE_DIR", path("cache")}};
+    request.limits.timeout_s = 120;
+    kiln::ProcessResult result = kiln::run_process(request);
+    ASSERT_TRUE(result.ok()) << result.out << result.err;
+    Json json = Json::parse(result.out, nullptr, false);
+    ASSERT_FALSE(json.is_discarded()) << result.out;
+    EXPECT_EQ(json["progress"]["trials"], 4);
+    EXPECT_GT(json["progress"]["best_ms"], 0) << json["trials"].dump(1);
+    EXPECT_TRUE(fs::exists(path("out/chain_relu.a")));
 }
 
 class SearchTuneErrors : public SearchTuneTest {
@@ -311,7 +379,8 @@ TEST_F(SearchTuneErrors, DevicesAndFamilies) {
            "   = help: write `knob name in {8, 16}`, or start from it: `--start FILE`\n");
     expect({"tune", "chain_relu"}, 2,
            "error[K0922]: `kiln tune` needs `--target TARGET`\n"
-           "   = help: --target: Where it runs: cpu-avx2, opencl, cuda (whatever the device is)\n");
+           "   = help: --target: Where it runs: cpu-avx2, host (this CPU), opencl, cuda (whatever the device "
+           "is)\n");
     run = kiln({"--load", own, "tune", "search_aborts", "--target", "cpu"});
     EXPECT_EQ(run.code, 3) << run.err;
     EXPECT_EQ(run.err.substr(0, 13), "error[K0940]:") << "a generator that dies takes nothing with it";
@@ -329,6 +398,21 @@ TEST_F(SearchTuneErrors, K1317WhatIsNotDelivered) {
               "   = help: please report it: it was right at the sizes that it was tuned for\n");
 }
 
+TEST_F(SearchTuneErrors, K1318NothingMeasured) {
+    kiln::search::SearchResult result;
+    result.progress.done = 3;
+    result.progress.spent_s = 1.25;
+    EXPECT_EQ(
+        kiln::render(kiln::cli::plain_delivered("chain_relu x=10 y=10", result), ""),
+        "warning[K1318]: the library for `chain_relu x=10 y=10` has the default schedule, which was not "
+        "measured\n"
+        "   = note: 3 trials in 1.2 s, none of them right\n"
+        "   = help: more time may find a better one: `--budget SECONDS --resume`\n");
+    result.best.resize(1);
+    EXPECT_NE(kiln::render(kiln::cli::plain_delivered("x", result), "").find("passes a full check"),
+              std::string::npos);
+}
+
 TEST_F(SearchTuneErrors, PartsThatAreMissing) {
     CliRun run = kiln(tune({"--trials", "2"}), {{"KILN_MEASURE_TOOL", "/none"}});
     EXPECT_EQ(run.code, 1);
@@ -337,8 +421,8 @@ TEST_F(SearchTuneErrors, PartsThatAreMissing) {
         "error[K1320]: cannot start `/none`: it is not there\n"
         "   = help: it lies beside `kiln-build`: install Kiln whole, or let KILN_MEASURE_TOOL name it\n");
     run = kiln(tune({"--trials", "2"}), {{"KILN_MEASURE_TOOL", "/bin/true"}});
-    EXPECT_EQ(run.err.substr(0, 71),
-              "error[K1320]: cannot start `/bin/true`: it ended before it was ready\n   =");
+    EXPECT_EQ(run.err.find("error[K1320]: cannot start `/bin/true`: it ended before it was ready\n"), 0u)
+        << run.err;
     run = kiln(tune({"--trials", "2"}), {{"OMPI_COMM_WORLD_SIZE", "2"}, {"KILN_MPI_LIBRARY", "/none.so"}});
     EXPECT_EQ(run.code, 1);
     EXPECT_EQ(

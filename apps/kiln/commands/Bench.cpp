@@ -46,6 +46,11 @@ public:
         app.add_option("-b,--baseline", baseline_,
                        "What runs in turn: copy, default, adams2019, mullapudi2016, li2018, archive:FILE")
             ->type_name("NAME");
+        app.add_option(
+               "--shape", shapes_,
+               "Sizes of a buffer, innermost first, in place of --work: x=512x256; once for each buffer")
+            ->type_name("X=NxM")
+            ->allow_extra_args(false);
         app.add_option("--seconds", seconds_, "Time spent on each problem, warm and cold each")
             ->type_name("SECONDS")
             ->capture_default_str();
@@ -61,7 +66,8 @@ public:
         const std::string &generator = kernel_.generator();
         Device device = device_for(request.build.variants.front().target);
         std::vector<Workload> works =
-            kernel_.works().empty()
+            !shapes_.empty() ? std::vector{shaped_workload(generator, request.build.params, shapes_)}
+            : kernel_.works().empty()
                 ? bench_workloads(generator, request.build.params, request.archive.empty())
                 : workloads_by_name(generator, kernel_.works());
         report.data["device"] = device.name;
@@ -91,6 +97,7 @@ public:
 private:
     KernelOptions kernel_;
     std::string baseline_, output_;
+    std::vector<std::string> shapes_;
     double seconds_ = 1.0;
 };
 

@@ -1,3 +1,4 @@
+#include "apps/kiln/Workloads.h"
 #include "apps/kiln/commands/Commands.h"
 #include "apps/kiln/tune/TuneReport.h"
 #include "dsl/check/CheckKernel.h"
@@ -31,7 +32,7 @@ public:
     void define(CLI::App &app) override {
         app.add_option("GENERATOR", question_.generator, "The algorithm")->required()->type_name("GENERATOR");
         app.add_option("-t,--target", target_,
-                       "Where it runs: cpu-avx2, opencl, cuda (whatever the device is)")
+                       "Where it runs: cpu-avx2, host (this CPU), opencl, cuda (whatever the device is)")
             ->required()
             ->type_name("TARGET");
         app.add_option("--device", question_.device, "Which of the backend's devices, from 0")
@@ -81,7 +82,7 @@ public:
         require_generator(question_.generator);
         question_.load = settings.load;
         question_.params = parse_params(params_);
-        question_.target = Target::parse(target_);
+        question_.target = tuning_target(target_);
         std::unique_ptr<search::Ranks> ranks = search::Ranks::join();
         if (ranks && ranks->rank() > 0) {
             // Rank 0 speaks for all.
@@ -147,14 +148,37 @@ private:
         report.data["trials"] = std::move(all);
         report.data["calibrated_now"] = setup.calibrated_now;
         report.data["database"] = database.path().string();
-        deliver(setup, result, database, options.regime, report);
+        deliver(setup, *space, result, database, options.regime, report);
     }
 
-    /// The library of the best one that passes a full check, at odd sizes too.
-    void deliver(const TuneSetup &setup, const search::SearchResult &result, search::Database &database,
-                 search::Regime regime, Report &report) {
+    /// A full check is of sizes, strides and values that tuning never saw: its problem need not be large. At the sizes that
+    /// were tuned for a quick one is enough.
+    static std::vector<Workload> full_check(const TuneSetup &setup) {
+        const search::MeasureSetup &m = setup.measure;
+        Workload chosen = m.workload;
+        for (const Workload &w : checking_workloads(m.generator, m.params)) {
+            double now = rough_bytes(chosen), then = rough_bytes(w);
+            if (now > 16e6 ? then < now : then > now && then <= 16e6) {
+                chosen = w;
+            }
+        }
+        return {chosen};
+    }
+
+    /// The library of the best one that passes a full check, at odd sizes too; where none does, of the default schedule.
+    void deliver(const TuneSetup &setup, search::Space &space, const search::SearchResult &result,
+                 search::Database &database, search::Regime regime, Report &report) {
         fs::path folder = output_.empty() ? fs::path("tuned") : fs::path(output_);
-        for (const search::StoredTrial &t : result.best) {
+        std::vector<search::StoredTrial> choices = result.best;
+        search::StoredTrial plain;
+        plain.job.schedule = space.plain().text();
+        plain.job.origin = "plain";
+        choices.push_back(plain);
+        for (const search::StoredTrial &t : choices) {
+            bool is_last = &t == &choices.back();
+            if (is_last) {
+                report.diagnostics.push_back(plain_delivered(setup.problem.name(), result));
+            }
             std::string text = print_text(search::schedule_of(t));
             BuildRequest request = search::build_request(setup.measure, text, {});
             request.variants = search::variants_of(setup.problem, text);
@@ -167,15 +191,26 @@ private:
             CheckRequest check;
             check.build = first;
             check.archive = built.archive;
-            check.workloads = {setup.measure.workload};
+            check.workloads = full_check(setup);
             check.threads = setup.measure.threads;
             check.device = setup.measure.device;
+            check.reference_s = 0.5;
             CheckReport checked;
             if (built.ok) {
                 checked = check_kernel(check);
             }
+            if (checked.ok) {
+                check.workloads = {setup.measure.workload};
+                check.quick = true;
+                checked = check_kernel(check);
+            }
             if (!built.ok || !checked.ok) {
                 const std::vector<Diagnostic> &faults = built.ok ? checked.diagnostics : built.diagnostics;
+                if (is_last) {
+                    report.add(faults);
+                    report.exit_code = exit_fault;
+                    return;
+                }
                 report.diagnostics.push_back(not_delivered(t, faults));
                 search::StoredTrial judged = t;
                 judged.outcome.status = search::Status::Wrong;
@@ -191,10 +226,11 @@ private:
             }
             fs::path schedule = folder / (setup.problem.generator + ".sched");
             double ms = t.score(regime) > 0 ? t.score(regime) : t.score_ms;
-            write_file_atomic(schedule, fmt::format("// {}, {}: {} {:.4f} ms, {}, database entry {}\n{}",
-                                                    setup.problem.device.name, setup.problem.target.str(),
-                                                    setup.problem.name(), ms, t.date,
-                                                    result.entry.key.substr(0, 16), text));
+            std::string found = is_last ? "not measured" : fmt::format("{:.4f} ms, {}", ms, t.date);
+            write_file_atomic(schedule,
+                              fmt::format("// {}, {}: {} {}, database entry {}\n{}",
+                                          setup.problem.device.name, setup.problem.target.str(),
+                                          setup.problem.name(), found, result.entry.key.substr(0, 16), text));
             report.text += fmt::format("\nready: {}\n       {}\n", last.archive.string(), schedule.string());
             report.data["archive"] = last.archive.string();
             report.data["header"] = last.header.string();

@@ -166,6 +166,18 @@ Diagnostic not_delivered(const StoredTrial &trial, const std::vector<Diagnostic>
     return d;
 }
 
+Diagnostic plain_delivered(const std::string &work, const search::SearchResult &result) {
+    Diagnostic d;
+    d.code = "K1318";
+    d.severity = Severity::Warning;
+    d.message = fmt::format("the library for `{}` has the default schedule, which was not measured", work);
+    d.notes = {result.best.empty() ? fmt::format("{} trials in {:.1f} s, none of them right",
+                                                 result.progress.done, result.progress.spent_s)
+                                   : "none of the best schedules passes a full check"};
+    d.helps = {"more time may find a better one: `--budget SECONDS --resume`"};
+    return d;
+}
+
 void add_result(Report &report, const TuneSetup &setup, const search::SearchResult &result,
                 search::Regime regime) {
     const SearchProgress &p = result.progress;

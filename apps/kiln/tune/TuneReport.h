@@ -21,6 +21,9 @@ nlohmann::ordered_json progress_json(const search::SearchProgress &progress);
 /// K1317: why a schedule that was right when it was measured is not the one that is delivered.
 Diagnostic not_delivered(const search::StoredTrial &trial, const std::vector<Diagnostic> &faults);
 
+/// K1318: the library has the default schedule, since no measured one is there or passes a full check.
+Diagnostic plain_delivered(const std::string &work, const search::SearchResult &result);
+
 /// The whole result: times, where they stand, the schedule as text and C++, why it is good, what was rejected.
 void add_result(Report &report, const TuneSetup &setup, const search::SearchResult &result,
                 search::Regime regime);

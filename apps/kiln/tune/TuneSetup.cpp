@@ -12,7 +12,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 namespace kiln::cli {
@@ -33,63 +32,6 @@ namespace fs = std::filesystem;
     throw Error(std::move(d));
 }
 
-std::optional<std::vector<int64_t>> parse_extents(const std::string &text) {
-    std::vector<int64_t> extents;
-    const char *at = text.data(), *end = at + text.size();
-    while (at < end) {
-        int64_t value = 0;
-        auto [next, error] = std::from_chars(at, end, value);
-        if (error != std::errc() || value < 1 || (next < end && *next != 'x')) {
-            return std::nullopt;
-        }
-        extents.push_back(value);
-        at = next < end ? next + 1 : next;
-    }
-    return extents.empty() || text.back() == 'x' ? std::nullopt : std::optional(extents);
-}
-
-Workload shaped(const TuneQuestion &question) {
-    Workload w;
-    w.name = fmt::format("{}", fmt::join(question.shapes, " "));
-    nlohmann::ordered_json about = describe_generator(question.generator, question.params);
-    std::map<std::string, int> ranks;
-    std::vector<std::string> names;
-    for (const char *kind : {"inputs", "outputs"}) {
-        for (const auto &one : about[kind]) {
-            if (one.value("kind", "buffer") != "scalar" && one.contains("dimensions")) {
-                ranks[one["name"]] = one["dimensions"];
-                names.push_back(fmt::format("{} ({} dimensions)", one["name"].get<std::string>(),
-                                            one["dimensions"].get<int>()));
-            }
-        }
-    }
-    for (const std::string &shape : question.shapes) {
-        size_t equals = shape.find('=');
-        std::string name = shape.substr(0, equals);
-        std::optional<std::vector<int64_t>> extents =
-            equals == std::string::npos ? std::nullopt : parse_extents(shape.substr(equals + 1));
-        if (!extents || !ranks.count(name) || static_cast<int>(extents->size()) != ranks[name]) {
-            fail("K1330",
-                 fmt::format("`--shape {}` gives no sizes of a buffer of `{}`", shape, question.generator),
-                 {fmt::format("its buffers: {}", fmt::join(names, ", "))},
-                 "write one for each buffer, the innermost extent first: `--shape x=512x256`");
-        }
-        w.extents[name] = *extents;
-    }
-    std::vector<std::string> missing;
-    for (const auto &[name, rank] : ranks) {
-        if (!w.extents.count(name)) {
-            missing.push_back(name);
-        }
-    }
-    if (!missing.empty()) {
-        fail("K1330", fmt::format("no sizes of `{}`", fmt::join(missing, "`, `")),
-             {fmt::format("its buffers: {}", fmt::join(names, ", "))},
-             "write one for each buffer, the innermost extent first: `--shape x=512x256`");
-    }
-    return w;
-}
-
 /// Schedules of a file for this generator and target.
 std::vector<Schedule> matching(const TuneSetup &setup, const ScheduleFile &file) {
     std::vector<Schedule> out;
@@ -104,9 +46,13 @@ std::vector<Schedule> matching(const TuneSetup &setup, const ScheduleFile &file)
 
 } // namespace
 
+Target tuning_target(const std::string &text) {
+    return text == "host" ? device_for(Target{}).target : Target::parse(text);
+}
+
 Workload workload_of(const TuneQuestion &question) {
     if (!question.shapes.empty()) {
-        return shaped(question);
+        return shaped_workload(question.generator, question.params, question.shapes);
     }
     if (!question.work.empty()) {
         return find_workload(question.generator, question.work);
@@ -253,21 +199,8 @@ std::vector<search::Candidate> starts_of(const TuneSetup &setup, const std::vect
             throw Error(parsed.diagnostics);
         }
         for (const Schedule &s : matching(setup, parsed)) {
-            if (s.knobs.empty()) {
-                if (auto candidate = space->adopt(s, "hand")) {
-                    out.push_back(*candidate);
-                }
-                continue;
-            }
-            try {
-                auto family = search::family_space(setup.problem, s);
-                std::vector<search::Candidate> members = family->seeds();
-                for (size_t i = 0; i < std::min<size_t>(members.size(), 6); i++) {
-                    members[i].origin = "hand";
-                    out.push_back(members[i]);
-                }
-            } catch (const Error &) {
-                // No member is legal at these sizes: another place to start from.
+            if (auto candidate = space->adopt(s, "hand")) {
+                out.push_back(*candidate);
             }
         }
     }

@@ -33,6 +33,9 @@ struct TuneSetup {
     bool calibrated_now = false; ///< the device had no entry, and has one now
 };
 
+/// A target in a user's words: `host` is the CPU of this machine with all that it has.
+Target tuning_target(const std::string &text);
+
 /// The workload that a question means. Throws K0805 for a name that is none, K1330 for a shape that says nothing or
 /// names no buffer.
 Workload workload_of(const TuneQuestion &question);
@@ -54,7 +57,7 @@ std::unique_ptr<search::Space> space_of(const TuneSetup &setup, const std::strin
                                         std::map<std::string, std::string> &sources);
 
 /// Schedules for the generator and target out of files, or folders as `schedules/`: where to start from. Of a family the
-/// first members.
+/// first legal member.
 std::vector<search::Candidate> starts_of(const TuneSetup &setup, const std::vector<std::string> &paths);
 
 } // namespace kiln::cli

@@ -4,9 +4,11 @@
 #include "dsl/lower/Sha256.h"
 #include "dsl/lower/Tools.h"
 #include "dsl/schedule/apply/Describe.h"
+#include "dsl/tile/emit/NvrtcVersion.h"
 
 #include <Halide.h>
 #include <fmt/format.h>
+#include <fmt/ostream.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
@@ -88,13 +90,23 @@ void print_definition(const Definition &definition, std::ostringstream &out) {
     }
 }
 
+/// The start of a file's hash; of no bytes where there is none.
+std::string hash_of(const std::filesystem::path &file) {
+    std::ifstream in(file, std::ios::binary);
+    std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    return sha256(bytes).substr(0, 16);
+}
+
 /// The version and a hash of libkiln.so: each build of it may compile otherwise.
 const std::string &compiler_identity() {
-    static const std::string text = [] {
-        std::ifstream in(kiln_root() / "lib" / "libkiln.so", std::ios::binary);
-        std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-        return fmt::format("{} {}", KILN_VERSION, sha256(bytes).substr(0, 16));
-    }();
+    static const std::string text =
+        fmt::format("{} {}", KILN_VERSION, hash_of(kiln_root() / "lib" / "libkiln.so"));
+    return text;
+}
+
+/// What every library links, and the headers that its entry point is compiled with are part of.
+const std::string &runtime_identity() {
+    static const std::string text = hash_of(kiln_root() / "lib" / "libkiln_runtime.a");
     return text;
 }
 
@@ -175,6 +187,10 @@ Facts facts_of(const Problem &problem, int threads) {
         }
     }
     for (const Halide::Parameter &p : input_parameters(problem.outputs)) {
+        if (!p.is_buffer()) {
+            types[p.name()] = fmt::format("{}", fmt::streamed(p.type()));
+            continue;
+        }
         // What the contract assumes of each dimension: `_` where nothing.
         nlohmann::json &list = strides[p.name()];
         list = nlohmann::json::array();
@@ -209,6 +225,10 @@ Facts facts_of(const Problem &problem, int threads) {
     loose["halide"] =
         fmt::format("{}.{}.{}", HALIDE_VERSION_MAJOR, HALIDE_VERSION_MINOR, HALIDE_VERSION_PATCH);
     loose["kiln"] = compiler_identity();
+    loose["runtime"] = runtime_identity();
+    if (problem.target.backend == Backend::Cuda) {
+        loose["nvrtc"] = tile::nvrtc_version();
+    }
     return facts;
 }
 

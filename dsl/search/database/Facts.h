@@ -15,7 +15,7 @@ struct Facts {
     /// algorithm (definitions of all Funcs, hashed, constants by their bits), generator, parameters, extents, scalars,
     /// types, strides (what the contract assumes of them), target, device (name, units, memory, limits), threads.
     std::map<std::string, std::string> firm;
-    /// driver, halide, kiln, nvrtc, compiler.
+    /// driver, platform, halide, kiln and runtime (their files hashed), nvrtc where the target is CUDA.
     std::map<std::string, std::string> loose;
 
     std::string key() const;       ///< sha256 of the firm ones

@@ -68,24 +68,23 @@ Draw::Draw(const MeasureSetup &setup)
 }
 
 uint64_t Draw::fill(uint64_t seed) {
-    bool again = uses_left_ > 0;
-    if (!again) {
-        seed_ = seed;
-    }
-    first_.problem->fill(Fill::Integers, seed_);
-    timed_.problem->fill(Fill::Random, seed_ + 1);
-    theirs_->fill(Fill::Random, seed_ + 1);
-    if (again) {
+    if (uses_left_ > 0) {
         uses_left_--;
+        for (kiln::Problem *p : {first_.problem.get(), timed_.problem.get(), theirs_.get()}) {
+            p->restore();
+        }
         return seed_;
     }
     double start = now();
+    seed_ = seed;
+    first_.problem->fill(Fill::Integers, seed_);
+    timed_.problem->fill(Fill::Random, seed_ + 1);
+    theirs_->fill(Fill::Random, seed_ + 1);
     compute_reference(first_, *first_.problem);
     // The candidate's own inputs could be changed by it.
     compute_reference(timed_, *theirs_);
-    if (now() - start > 2 * setup_.limits.reference_s) {
-        uses_left_ = 3;
-    }
+    // So dear a draw serves several trials.
+    uses_left_ = std::min(15, static_cast<int>((now() - start) / (2 * setup_.limits.reference_s)));
     return seed_;
 }
 
@@ -127,7 +126,7 @@ void Draw::judge_points(Side &side, const Expected &e, Verdict &verdict, double 
             continue;
         }
         widest = std::max(widest, j.bound);
-        if (j.error * verdict.bound >= verdict.error * j.bound) {
+        if (j.bound > 0 && j.error * verdict.bound >= verdict.error * j.bound) {
             verdict.error = j.error;
             verdict.bound = j.bound;
         }

@@ -115,7 +115,7 @@ private:
     }
 
     static void accept(const Verdict &verdict, Outcome &out) {
-        if (verdict.error * out.bound >= out.error * verdict.bound) {
+        if (verdict.bound > 0 && verdict.error * out.bound >= out.error * verdict.bound) {
             out.error = verdict.error;
             out.bound = verdict.bound;
         }

@@ -14,8 +14,8 @@ struct Bound {
     double flops = 0, bytes = 0; ///< arithmetic, every value once; inputs and outputs, each once
     double ms = 0;               ///< by the device's measured ceilings; 0 where they are not known
     bool by_memory = false;      ///< which of the two sets it
-    /// Less is not believed: only ceilings that were measured for this very type, memory only where the problem is far
-    /// larger than the caches. 0: unknown.
+    /// Less is not believed. GPUs: ceilings that were measured for this very type, memory only where the problem is far larger
+    /// than the caches. CPUs: arithmetic at what no core exceeds. 0: unknown.
     double floor_ms = 0;
 };
 

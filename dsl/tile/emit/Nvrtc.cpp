@@ -1,4 +1,5 @@
 #include "dsl/tile/emit/Emit.h"
+#include "dsl/tile/emit/NvrtcVersion.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -29,6 +30,7 @@ struct Nvrtc {
     int (*cubin)(Program, char *) = nullptr;
     int (*ptx_size)(Program, size_t *) = nullptr;
     int (*ptx)(Program, char *) = nullptr;
+    int (*version)(int *major, int *minor) = nullptr;
     std::string tried; ///< where it was looked for, if it was not found
 };
 
@@ -112,7 +114,8 @@ Nvrtc load() {
                        symbol(n.destroy, "nvrtcDestroyProgram") &&
                        symbol(n.log_size, "nvrtcGetProgramLogSize") && symbol(n.log, "nvrtcGetProgramLog") &&
                        symbol(n.cubin_size, "nvrtcGetCUBINSize") && symbol(n.cubin, "nvrtcGetCUBIN") &&
-                       symbol(n.ptx_size, "nvrtcGetPTXSize") && symbol(n.ptx, "nvrtcGetPTX");
+                       symbol(n.ptx_size, "nvrtcGetPTXSize") && symbol(n.ptx, "nvrtcGetPTX") &&
+                       symbol(n.version, "nvrtcVersion");
     if (!whole) {
         if (library) {
             n.tried = fmt::format("`{}`, which is no NVRTC", at.empty() ? "" : at.front());
@@ -229,6 +232,16 @@ std::vector<std::string> warnings_in(const std::string &log) {
 }
 
 } // namespace
+
+std::string nvrtc_version() {
+    try {
+        int major = 0, minor = 0;
+        nvrtc().version(&major, &minor);
+        return fmt::format("{}.{}", major, minor);
+    } catch (const Error &) {
+        return "";
+    }
+}
 
 CompiledKernel compile_cubin(const std::string &text, const std::string &name, const std::string &arch) {
     const auto start = std::chrono::steady_clock::now();
