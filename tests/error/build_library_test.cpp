@@ -311,7 +311,8 @@ TEST_F(BuildErrors, FolderOfSchedules) {
     std::ofstream(folder.path() / "variants.txt")
         << "gemm cpu_avx2 narrow type=int8 behind x.extent(1) <= 4\n"
            "gemm cpu_avx2 rows[a=1,b=2] x.extent(1) <= 32, x.extent(0) >= 8\n"
-           "gemm cpu_avx2 rows behind\n";
+           "gemm cpu_avx2 rows behind\n"
+           "gemm cpu_avx2 narrow behind\n"; // never: the one before serves all calls
     EXPECT_EQ(stems({}), "rows if; cpu_avx2; rows; ");
     EXPECT_EQ(stems({{"type", "int8"}}), "rows if; cpu_avx2; narrow if; rows; ");
     chosen = choose_schedules("gemm", Target::parse("cpu avx2"), list);
