@@ -3,7 +3,7 @@
 graphs over rotating buffers, rounds interleaved in rotating order, back to back (under the power limit).
 
 usage: attention.py [--schedule NAME=FILE[,knob=value…]] … [--schedules FOLDER] [--kiln PATH] [--out FILE] [--only TEXT] …
-                    [--rounds N] [--without-flex]
+                    [--rounds N] [--without-flex] [--libraries FOLDER [--build-only]]
 
 Without --schedule each work runs as the folder of schedules serves it. With it every one that fits is timed too; the best is
 the row's, the others are in `others` (cuDNN's, or else the first rival's, time over theirs).
@@ -139,7 +139,7 @@ def works():
 class Session:
     def __init__(self, arguments):
         self.arguments = arguments
-        self.folder = tempfile.TemporaryDirectory()
+        self.folder = None if arguments.libraries else tempfile.TemporaryDirectory()
         self.rows = []
         self.given = {}
         for text in arguments.schedule:
@@ -154,6 +154,8 @@ class Session:
         return folder | {n: o for n, o in self.given.items() if not n.startswith("d") or n.split("_")[0] == d}
 
     def build(self, work, options, folder):
+        if (folder / "attention.so").exists():
+            return folder / "attention.so"
         try:
             return kernels.build(self.arguments.kiln, "attention", options, folder, work.params)
         except kernels.KernelError as error:
@@ -165,10 +167,15 @@ class Session:
         for work in chosen:
             for name, options in self.choices(work).items():
                 jobs.setdefault((tuple(sorted(work.params.items())), name), (work, options))
+        base = pathlib.Path(self.arguments.libraries or self.folder.name)
+
+        def build(job):
+            params, name = job
+            folder = "_".join([name.replace(" ", "_"), *(f"{k}={v}" for k, v in params)])
+            return self.build(*jobs[job], base / folder)
+
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            base = pathlib.Path(self.folder.name)
-            built = pool.map(lambda i: self.build(*list(jobs.values())[i], base / str(i)), range(len(jobs)))
-            return dict(zip(jobs, built))
+            return dict(zip(jobs, pool.map(build, jobs)))
 
     def run(self, work, libraries):
         print(work.name, file=sys.stderr, flush=True)
@@ -234,12 +241,18 @@ def main():
     parser.add_argument("--without-flex", action="store_true", help="leave flex_attention out: it takes seconds to compile")
     parser.add_argument("--kiln", default=str(ROOT / "build" / "bin" / "kiln"))
     parser.add_argument("--out", default=str(ROOT / "docs" / "results" / "attention.json"))
+    parser.add_argument("--libraries", help="a folder that keeps the libraries: what is there is not built again")
+    parser.add_argument("--build-only", action="store_true", help="no GPU is needed")
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--rounds", type=int, default=11)
     session = Session(parser.parse_args())
     wanted = session.arguments.only
     chosen = [w for w in works() if not wanted or any(text in w.name for text in wanted)]
     libraries = session.build_all(chosen)
+    if session.arguments.build_only:
+        for (params, name), built in libraries.items():
+            print(f"{name} {dict(params)}: {built}")
+        return 0
     failed = 0
     for work in chosen:
         try:

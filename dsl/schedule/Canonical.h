@@ -50,12 +50,12 @@
  *   align_bounds(dim, int modulus >= 1, int remainder in [0, modulus))  align_extent(dim, int modulus >= 1)
  * In a tile kernel, on a stage:
  *   mma(Name wgmma|mma_sync|fma, Name exact|tf32)  pipeline_stage(int in 0 … 1)  whole(loop, int size >= 1)
- *   split_reduce(int parts >= 2)
+ *   split_reduce(int parts >= 2)  lag(int bits in 1 … 64)
  * On a Func only:
  *   tile_kernel()  tile_kernel(func)
  *   copy(Name tma|cp_async|plain)  swizzle(int 0|32|64|128)  stages(int >= 1)  multicast()
  *   cluster(int x, int y)  persistent(int group)  warpgroups(int consumers, int producers, dim rows or Name Auto)
- *   registers(int consumer, int producer)  ping_pong()  dynamic()  launch_ahead()
+ *   registers(int consumer, int producer)  ping_pong(Name tiles|products)  dynamic()  launch_ahead()
  *
  * Names made by expansion: vectorize(x, 8) is split(x, x, xv, 8, Auto).vectorize(xv); unroll gives xu, parallel xt
  * (x stays the outer, parallel loop). Dots become `_` (k.x gives k_xv). Where the stage introduces that name itself,

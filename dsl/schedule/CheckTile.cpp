@@ -15,7 +15,8 @@ namespace kiln {
 namespace {
 
 bool is_stage_directive(const std::string &name) {
-    return name == "mma" || name == "pipeline_stage" || name == "whole" || name == "split_reduce";
+    return name == "mma" || name == "pipeline_stage" || name == "whole" || name == "split_reduce" ||
+           name == "lag";
 }
 
 bool is_copy_directive(const std::string &name) {
@@ -331,7 +332,8 @@ private:
                     .helps.push_back("name one whose axis is in one operand of each product");
             }
         }
-        if (const DirectiveCall *c = said(on, "ping_pong"); c && rows.consumers != 2) {
+        if (const DirectiveCall *c = said(on, "ping_pong");
+            c && c->args[0].text == "tiles" && rows.consumers != 2) {
             cx.report("K1175",
                       fmt::format("ping_pong is a game of 2 consumers, and there are {}", rows.consumers),
                       c->span)
@@ -511,7 +513,8 @@ private:
                 .helps.push_back("use `mma(fma)` there");
         }
         const Rows rows = rows_of(g);
-        const bool takes_turns = said(g.kernel->tile, "ping_pong") != nullptr;
+        const DirectiveCall *turns = said(g.kernel->tile, "ping_pong");
+        const bool takes_turns = turns && turns->args[0].text == "tiles";
         const int64_t share = takes_turns ? 1 : rows.consumers;
         const std::optional<Shape> s = shape_of(g, f);
         if (!s || !s->rows || !s->columns) {

@@ -617,6 +617,15 @@ DEV T shuffle_xor(T x, int mask) {
                 sizeof x);
     return x;
 }
+DEV int any_lane(int x) {
+    const u32 mine = static_cast<u32>(x);
+    u32(*all)[8] = emulator::exchange(&mine, 1);
+    int any = 0;
+    for (int lane = 0; lane < 32; lane++) {
+        any |= all[lane][0] != 0;
+    }
+    return any;
+}
 DEV int atomicAdd(int *p, int by) {
     const int old = *p;
     *p += by;

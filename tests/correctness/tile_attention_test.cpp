@@ -36,6 +36,8 @@ struct Form {
     bool lse = false;
     std::function<void(ops::AttentionOptions &)> set = {};
     Type type = BFloat(16);
+    std::string more = {};   ///< statements behind those of the schedule
+    bool sum_alone = false; ///< the second output is the sum of exponentials, relative to the maximum
 };
 
 struct Shape {
@@ -53,10 +55,11 @@ Extents extents(const Shape &s, bool lse) {
     return e;
 }
 
-/// As generators/attention.cpp has it: what the knobs `block` and `guard` say is the algorithm's.
+/// As generators/attention.cpp has it: what the knobs `block`, `block_i` and `guard` say is the algorithm's.
 Program attention(const Form &form) {
     const std::string file = std::string(KILN_SOURCE_DIR "/schedules/attention/") + form.schedule + ".sched";
-    const std::string text = read_text_file(file, "schedule");
+    std::string text = read_text_file(file, "schedule");
+    text.insert(text.rfind('}'), form.more);
     const ParseResult parsed = parse_schedules(text, file);
     EXPECT_TRUE(parsed.ok()) << render_all(parsed.diagnostics, text);
     std::vector<Diagnostic> faults;
@@ -65,6 +68,7 @@ Program attention(const Form &form) {
     ImageParam q(form.type, 4, "q"), k(form.type, 4, "k"), v(form.type, 4, "v");
     ops::AttentionOptions options;
     options.block = std::stoi(knobs.at("block"));
+    options.block_i = std::stoi(knobs.at("block_i"));
     options.guard_values = false;
     options.weights = form.type;
     options.with_lse = form.lse;
@@ -79,14 +83,14 @@ Program attention(const Form &form) {
     y(c, i, head, batch) = ops::to_type(form.type, a.out(c, i, head, batch));
     std::vector<Func> outputs = {y};
     if (form.lse) {
-        lse(i, head, batch) = a.lse(i, head, batch);
+        lse(i, head, batch) = form.sum_alone ? Expr(a.acc(0, i, head, batch)[1]) : Expr(a.lse(i, head, batch));
         outputs.push_back(lse);
     }
 
     const CanonicalResult canonical = canonicalize(parsed.schedules.at(0), knobs);
     EXPECT_TRUE(canonical.diagnostics.empty()) << render_all(canonical.diagnostics, text);
-    const ScheduleAnalysis analysis = analyse_schedule(
-        canonical.schedule, describe_pipeline(outputs, "attention"), sm_90a, limits_of(sm_90a));
+    const PipelineInfo info = describe_pipeline(outputs, "attention");
+    const ScheduleAnalysis analysis = analyse_schedule(canonical.schedule, info, sm_90a, limits_of(sm_90a));
     EXPECT_FALSE(has_errors(analysis.diagnostics)) << render_all(analysis.diagnostics, text);
     const std::vector<TileGroup> groups = tile_groups(analysis.nest);
     EXPECT_EQ(groups.size(), 1u);
@@ -210,6 +214,41 @@ TEST(TileAttention, ChangedScores) {
                  {{40, 150, 64, 64}});
 }
 
+TEST(TileAttention, MaximumStaysBehind) {
+    const Kernel k = expect_right({.set = causal, .more = "acc.update().lag(8);"}, {{300, 300, 128, 128}, {20, 40, 64, 64}});
+    EXPECT_NE(remarks(k).find("lag_maximum: `acc` may stay behind by 2^8"), std::string::npos) << remarks(k);
+    expect_right({.schedule = "cuda_sm_90a_d64_lse", .lse = true, .set = causal, .more = "acc.update().lag(8);"},
+                 {{200, 200, 64, 64, 2}, {5, 2, 32, 32}});
+    // Scores that grow along the keys by more than may be left behind.
+    expect_right({.set =
+                      [](ops::AttentionOptions &o) {
+                          o.change = [](Expr s, const ops::ScoreAt &at) { return s + cast<float>(at.j) * 0.1f; };
+                      },
+                  .more = "acc.update().lag(2);"},
+                 {{100, 500, 32, 32}});
+}
+
+TEST(TileAttention, ConsumersIssueInTurn) {
+    expect_right({.set = causal, .more = "y.ping_pong(products);"}, {{300, 300, 128, 128}});
+    expect_right({.schedule = "cuda_sm_90a_d64", .more = "y.ping_pong(products);"}, {{300, 300, 64, 64}});
+}
+
+/// Whose sum of exponentials is an output: another reference would change it.
+TEST(TileAttention, MaximumThatIsAnOutputMayNotStayBehind) {
+    const Form form{.schedule = "cuda_sm_90a_d128_lse", .lse = true, .more = "acc.update().lag(8);", .sum_alone = true};
+    const Program p = attention(form);
+    try {
+        run_passes(build_kernel(p.plan, p.outputs), limits_of(sm_90a));
+        FAIL() << "accepted";
+    } catch (const kiln::Error &e) {
+        const std::string text = render(e.diagnostics.at(0), "");
+        EXPECT_NE(text.find("error[K1206]: the maximum of `acc` cannot stay behind: `log_sum_exp_out` depends on it: it is "),
+                  std::string::npos)
+            << text;
+        EXPECT_NE(text.find("   = help: leave out its `lag`\n"), std::string::npos) << text;
+    }
+}
+
 TEST(TileAttention, HalfPrecision) {
     expect_right({.set = causal, .type = Float(16)}, {{150, 150, 64, 64}});
 }
@@ -238,8 +277,8 @@ TEST(TileAttention, ClampedReadThatReachesAnOutputIsRefused) {
         build_kernel(plan, {y});
         FAIL() << "accepted";
     } catch (const kiln::Error &e) {
-        EXPECT_EQ(render(e.diagnostics().at(0), ""),
-                  "error[K1201]: `x` is read clamped to its last element and is to be copied to shared "
+        EXPECT_EQ(render(e.diagnostics.at(0), ""),
+                  "error[K1205]: `x` is read clamped to its last element and is to be copied to shared "
                   "memory, where "
                   "what lies past the end is 0: `acc` reads it there along `r`\n"
                   "   = help: leave it out in `acc`: `r.where(index < x.dim(n).extent())`, or a select of a "

@@ -125,6 +125,17 @@ Directive split_reduce() {
                      "an update that is not associative: with an example"});
 }
 
+Directive lag() {
+    return entry_of("lag", {{at_most(integer("bits", 1), 64)}},
+                    "Lets a running maximum stay behind the true one by up to 2^bits in what is taken relative to it: "
+                    "what is carried is rescaled only where it would fall further behind, and most iterations "
+                    "rescale nothing.",
+                    "On an update inside a tile kernel that carries a maximum and what is taken relative to it, as "
+                    "a blocked softmax does. Outputs are the same but for rounding: sums grow by up to 2^bits. Left "
+                    "out: everything is rescaled in every iteration.",
+                    {"an update that carries no such maximum"});
+}
+
 Directive copy() {
     return on_copy(
         "copy", {{word("kind", {"tma", "cp_async", "plain"})}},
@@ -236,9 +247,14 @@ Directive registers() {
 }
 
 Directive ping_pong() {
-    return on_kernel("ping_pong", {{}},
-                     "Lets the consumers take whole tiles in turn: one stores while the other multiplies.",
-                     "With two consumers; each holds a whole tile.", {"another number of consumers than 2"});
+    return on_kernel(
+        "ping_pong", {{with_default(word("what", {"tiles", "products"}), Node::name("tiles"))}},
+        "Lets the consumers take turns. tiles: they take whole tiles, one stores while the other multiplies. "
+        "products: they share each tile, and one issues the products of an iteration while the others compute "
+        "what comes between products.",
+        "tiles: with two consumers; each holds a whole tile. products: with a product of pipeline_stage(1). "
+        "Left out: the consumers share each tile and go as they come.",
+        {"tiles with another number of consumers than 2", "products without a pipeline_stage"});
 }
 
 Directive epilogue() {
@@ -278,7 +294,7 @@ Directive slow_warp() {
 
 std::vector<Directive> tile_directives() {
     std::vector<Directive> all = {
-        tile_kernel(), mma(),       pipeline_stage(), whole(),    split_reduce(), copy(),       swizzle(),
+        tile_kernel(), mma(),       pipeline_stage(), whole(),    split_reduce(), lag(), copy(),       swizzle(),
         stages(),      multicast(), cluster(),        spread(),   persistent(),   warpgroups(), registers(),
         ping_pong(),   dynamic(),   launch_ahead(),   epilogue(), slow_warp()};
     for (Directive &d : all) {

@@ -94,7 +94,7 @@ private:
     }
 
     [[noreturn]] void refuse_reader(const std::string &func) const {
-        refuse("K1201",
+        refuse("K1205",
                fmt::format(
                    "`{}` is read clamped to its last element and is to be copied to shared memory, where "
                    "what lies past the end is 0: `{}` reads it there along `{}`",

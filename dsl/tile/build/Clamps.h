@@ -23,7 +23,7 @@ struct ClampedRead {
     Expr limit;
     Span span;
 };
-/// Refuses (K1201) a kernel in which such an element may reach an output. Looks at the kernel as `build` leaves it.
+/// Refuses (K1205) a kernel in which such an element may reach an output. Looks at the kernel as `build` leaves it.
 void prove_clamped_reads(const Kernel &k, const std::vector<ClampedRead> &reads);
 
 } // namespace kiln::tile

@@ -125,6 +125,9 @@ private:
         if (auto it = stage.tile.find("split_reduce"); it != stage.tile.end()) {
             plan_.splits[f.name] = {number(it->second, 0), it->second.span};
         }
+        if (auto it = stage.tile.find("lag"); it != stage.tile.end()) {
+            plan_.lags[f.name] = {number(it->second, 0), it->second.span};
+        }
     }
 
     void copy(const FuncNest &f) {
@@ -193,7 +196,9 @@ private:
             plan_.spread_span = c->span;
         }
         plan_.dynamic = find("dynamic");
-        plan_.ping_pong = find("ping_pong");
+        if (const DirectiveCall *c = find("ping_pong")) {
+            (c->args[0].text == "tiles" ? plan_.ping_pong : plan_.turns) = true;
+        }
         plan_.launch_ahead = find("launch_ahead");
         const DirectiveCall *epilogue = find("epilogue");
         plan_.direct = epilogue && epilogue->args[0].text == "direct";

@@ -20,6 +20,7 @@ protected:
     void barrier() override;
 
     std::string shuffle_xor(const std::string &value, int mask) override;
+    std::string any_lane(const std::string &condition) override;
     void statement(const Stmt &s) override;
     void product(const Mma &m, const std::string &func) override;
     bool worth_unrolling(const For &f) const override;

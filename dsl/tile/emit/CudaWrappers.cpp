@@ -231,6 +231,7 @@ const std::map<std::string, Helper> &helpers() {
         {"shuffle_xor",
          {"template<typename T> DEV T shuffle_xor(T x, int mask) { return __shfl_xor_sync(~0u, x, mask); }",
           {}}},
+        {"any_lane", {"DEV int any_lane(int x) { return __any_sync(~0u, x); }", {}}},
         // ---- numbers
         {"whole_div", // Halide's: the remainder is never negative, and x / 0 is 0
          {"DEV int whole_div(int a, int b) { if (b == 0) return 0; const int q = a / b, r = a - q * b; "

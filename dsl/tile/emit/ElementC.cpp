@@ -48,6 +48,44 @@ private:
     }
 };
 
+/// Parts of a coordinate: where the thread's elements begin, and what the register adds, a constant once loops are unrolled.
+const std::string of_thread = "@thread:", of_register = "@register:";
+
+/// float(i + c) as float(i) + float(c) with the part of the register in c: one conversion for all elements of a thread, not
+/// one for each, which costs as much as an exponential. Exact below 2^24; within two units of the last place above.
+class ConvertOnce : public IRMutator {
+public:
+    explicit ConvertOnce(const Kernel &k) : k_(k) {}
+    using IRMutator::visit;
+    Expr visit(const Cast *op) override {
+        Expr x = op->value;
+        if (op->type != Halide::Float(32) || x.type().bits() != 32 || !x.type().is_int_or_uint()) {
+            return IRMutator::visit(op);
+        }
+        if (const Call *c = x.as<Call>(); c && c->is_intrinsic(Call::abs) && c->args[0].type() == Halide::Int(32)) {
+            return Halide::abs(mutate(Cast::make(op->type, c->args[0])));
+        }
+        const std::set<std::string> axes = k_.axes_of(x);
+        if (x.type() != Halide::Int(32) || axes.empty() || !k_.tiles_of(x).empty()) {
+            return IRMutator::visit(op);
+        }
+        Expr begin = x, added = make_zero(x.type());
+        for (const std::string &a : axes) {
+            const Expr var = k_.axis_var(a), zero = replace_variable(x, "%" + a, 0);
+            const Expr step = simplify(replace_variable(x, "%" + a, 1) - zero);
+            if (!is_const(step) || !is_const_zero(simplify(x - zero - step * var))) {
+                return IRMutator::visit(op);
+            }
+            begin = replace_variable(begin, "%" + a, Variable::make(x.type(), of_thread + a));
+            added = added + step * Variable::make(x.type(), of_register + a);
+        }
+        return Cast::make(op->type, begin) + Cast::make(op->type, simplify(added));
+    }
+
+private:
+    const Kernel &k_;
+};
+
 class Replace : public IRMutator {
 public:
     Replace(const Expr &what, const Expr &by) : what_(what), by_(by) {}
@@ -74,6 +112,13 @@ std::string ElementC::variable(const Variable *v) {
     }
     if (is_axis_var(v->name)) {
         return p_.coordinate(v->name.substr(1), digits_);
+    }
+    if (v->name[0] == '@' && v->name.compare(0, of_thread.size(), of_thread) == 0) {
+        const std::string own = p_.thread_offset(v->name.substr(of_thread.size()), digits_->layout);
+        return own.empty() ? "0" : own;
+    }
+    if (v->name[0] == '@' && v->name.compare(0, of_register.size(), of_register) == 0) {
+        return p_.register_offset(v->name.substr(of_register.size()), *digits_);
     }
     if (auto t = p_.k_.tiles.find(v->name); t != p_.k_.tiles.end()) {
         return t->second.space == Space::Shared ? load_tile(t->second) : p_.element(t->second, digits_);
@@ -240,7 +285,7 @@ void ElementC::load_run(const Expr &read, int count, const std::string &words) {
 }
 
 Expr ElementC::open_loops(const Expr &whole) {
-    Expr e = substitute_in_all_lets(whole);
+    Expr e = ConvertOnce(p_.k_).mutate(substitute_in_all_lets(whole));
     const std::vector<LayoutPart> &registers = digits_->layout.registers;
     struct Ahead {
         Expr read;

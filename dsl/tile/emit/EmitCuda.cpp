@@ -35,6 +35,10 @@ void CudaPrinter::barrier() {
     }
 }
 
+std::string CudaPrinter::any_lane(const std::string &condition) {
+    return fmt::format("{}({})", dialect_.use("any_lane"), condition);
+}
+
 std::string CudaPrinter::shuffle_xor(const std::string &value, int mask) {
     return fmt::format("{}({}, {})", dialect_.use("shuffle_xor"), value, mask);
 }

@@ -24,6 +24,7 @@ protected:
     std::string block_count() const override { return "(u32)get_num_groups(0)"; }
     void barrier() override { line("barrier(CLK_LOCAL_MEM_FENCE);"); }
     std::string shuffle_xor(const std::string &, int) override { return ""; }
+    std::string any_lane(const std::string &) override { return ""; }
     void statement(const Stmt &s) override;
     void product(const Mma &, const std::string &func) override {
         no_form(fmt::format("the product in `{}`", func), "OpenCL multiplies by mma(fma)");

@@ -156,17 +156,25 @@ std::string Printer::coordinate(const std::string &axis, const Digits *d) {
         no_form(fmt::format("axis `{}`", axis), "it stands where one value serves the whole block");
     }
     std::string s = thread_offset(axis, d->layout);
-    for (size_t i = d->names.size(); i-- > 0;) {
-        const LayoutPart &p = d->layout.registers[i];
-        if (p.axis == axis && !d->names[i].empty()) {
-            s += (s.empty() ? "" : " + ") +
-                 (p.stride == 1 ? d->names[i] : fmt::format("{} * {}", d->names[i], p.stride));
-        }
+    if (const std::string added = register_offset(axis, *d); added != "0") {
+        s += (s.empty() ? "" : " + ") + added;
     }
     if (s.empty() && k_.axes.at(axis) > 1) {
         no_form(fmt::format("axis `{}`", axis), fmt::format("the layout {} lacks it", d->layout.str()));
     }
     return s.empty() ? "0" : s.find(' ') == std::string::npos ? s : "(" + s + ")";
+}
+
+std::string Printer::register_offset(const std::string &axis, const Digits &d) {
+    std::string s;
+    for (size_t i = d.names.size(); i-- > 0;) {
+        const LayoutPart &p = d.layout.registers[i];
+        if (p.axis == axis && !d.names[i].empty()) {
+            s += (s.empty() ? "" : " + ") +
+                 (p.stride == 1 ? d.names[i] : fmt::format("{} * {}", d.names[i], p.stride));
+        }
+    }
+    return s.empty() ? "0" : s;
 }
 
 std::string Printer::word(const Tile &t, const Digits &d) {
@@ -212,6 +220,24 @@ void Printer::map(const std::string &dst, const Expr &whole) {
         no_form(fmt::format("tile `{}`", dst), "a map into shared memory");
     }
     compute(array(dst), t, Digits(t.registers), whole);
+}
+
+std::string Printer::scales(const Map &m) {
+    const Mul *product = m.seldom ? m.value.as<Mul>() : nullptr;
+    for (int i = 0; product && i < 2; i++) {
+        const Variable *scaled = (i ? product->b : product->a).as<Variable>(),
+                       *factor = (i ? product->a : product->b).as<Variable>();
+        if (!scaled || !factor || !k_.tiles.count(scaled->name) || !k_.tiles.count(factor->name) ||
+            k_.root(scaled->name) != k_.root(m.dst)) {
+            continue;
+        }
+        std::string any;
+        for (int e = 0; e < words(k_.tile(factor->name)); e++) {
+            any += fmt::format("{}{}[{}] != 1.0f", any.empty() ? "" : " || ", array(factor->name), e);
+        }
+        return any_lane(any);
+    }
+    return "";
 }
 
 void Printer::compute(const std::string &to, const Tile &t, const Digits &d, const Expr &whole) {
@@ -307,18 +333,29 @@ void Printer::reduce(const Reduce &r, const std::string &func) {
     line(fmt::format("for (int i = 0; i < {}; i++) {}[i] = {};", sums, parts,
                      scalar(reduce_identity(r.op, t.type))));
     const Expr value = c.open_loops(r.value);
+    const std::string element = d.sum(factors(t, over));
+    // Two neighbours meet first: the chain of what depends on one another is half as long.
+    const bool by_twos = !apart && d.run() == 2 && over.registers[0].axis == r.axis;
+    const std::string two = by_twos ? fresh("two") : "";
+    if (by_twos) {
+        line(fmt::format("{} {}[2];", dialect_.type(t.type), two));
+    }
     if (d.run() > 1) {
         line("#pragma unroll");
         open(fmt::format("for (int e = 0; e < {}; e++)", d.run()));
     }
-    const std::string element = d.sum(factors(t, over));
     const std::string sum = apart ? fmt::format("{}[({}) * {} + e]", parts, element, d.run())
                                   : fmt::format("{}[{}]", to, element);
     const std::string x = c.print_shared(
         value, [&](const std::string &what, const std::string &is) { line(what + " = " + is + ";"); });
-    line(fmt::format("{} = {};", sum, combine(r.op, t.type, sum, x)));
+    line(by_twos ? fmt::format("{}[e] = {};", two, x)
+                 : fmt::format("{} = {};", sum, combine(r.op, t.type, sum, x)));
     if (d.run() > 1) {
         close();
+    }
+    if (by_twos) {
+        const std::string both = combine(r.op, t.type, two + "[0]", two + "[1]");
+        line(fmt::format("{} = {};", sum, combine(r.op, t.type, sum, both)));
     }
     close_digits(d, 1);
     if (apart) {

@@ -318,11 +318,12 @@ void Printer::statement(const Stmt &s) {
         tile_loop(*t);
     } else if (const Map *m = s.as<Map>()) {
         line("// " + comment(s));
-        if (m->unless.defined()) {
-            open(fmt::format("if (!{})", scalar(m->unless)));
+        const std::string asked = m->unless.defined() ? "!" + scalar(m->unless) : scales(*m);
+        if (!asked.empty()) {
+            open(fmt::format("if ({})", asked));
         }
         map(m->dst, m->value);
-        if (m->unless.defined()) {
+        if (!asked.empty()) {
             close();
         }
     } else if (const Fill *f = s.as<Fill>()) {

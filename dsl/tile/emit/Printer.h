@@ -93,6 +93,7 @@ protected:
     /// " + wg * bytes" where each warpgroup of the crew takes tiles of its own (ping-pong).
     std::string own_part(int bytes) const;
     virtual std::string shuffle_xor(const std::string &value, int mask) = 0; ///< "": no shuffles
+    virtual std::string any_lane(const std::string &condition) = 0; ///< of a warp; "": nobody asks
     virtual std::string block_index() const = 0;
     virtual std::string block_count() const = 0;
 
@@ -102,12 +103,15 @@ protected:
     /// Factors that make the digits of `over` the number of the tile's register.
     std::vector<int> factors(const Tile &t, const RegisterLayout &over) const;
     std::string coordinate(const std::string &axis, const Digits *d);
+    std::string register_offset(const std::string &axis, const Digits &d); ///< what the register adds to it
     std::string element(const Tile &t, const Digits *d); ///< as a value in C
     std::string word(const Tile &t, const Digits &d);    ///< the u32 of two packed elements, or the element
     void open_digits(const Digits &d, size_t from = 0);
     void close_digits(const Digits &d, size_t from = 0);
     std::string scalar(const Expr &e); ///< the same for the whole crew
     void map(const std::string &dst, const Expr &value);
+    /// Whether any thread of the warp has a factor other than 1; "" where that is not worth asking.
+    std::string scales(const Map &m);
     /// Into the array `to`, at the registers of the digits' own number.
     void compute(const std::string &to, const Tile &t, const Digits &d, const Expr &value);
     void reduce(const Reduce &r, const std::string &func);

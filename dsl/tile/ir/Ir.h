@@ -112,6 +112,7 @@ struct Map {
     std::string dst;
     Expr value;
     Expr unless;
+    bool seldom = false; ///< the factors by which it scales a tile are mostly 1: worth asking first
 };
 /// dst = reduction of `value` over `axis`.
 struct Reduce {

@@ -121,6 +121,7 @@ private:
             m.dst = dst;
             m.value = expr();
             m.unless = accept_word("unless") ? expr() : Expr();
+            m.seldom = accept_word("seldom");
             s.op = m;
         } else if (accept_word("reduce")) {
             Reduce r;

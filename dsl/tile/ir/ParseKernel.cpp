@@ -162,6 +162,10 @@ void KernelParser::plan() {
         const std::string func = name("a Func");
         expect(":");
         p.splits[func].parts = integer("a number of parts");
+    } else if (word == "lag") {
+        const std::string func = name("a Func");
+        expect(":");
+        p.lags[func].bits = integer("a number of bits");
     } else if (word == "rows") {
         p.rows = name("a Var");
     } else if (word == "warpgroups") {
@@ -174,6 +178,8 @@ void KernelParser::plan() {
         p.dynamic = true;
     } else if (word == "ping_pong") {
         p.ping_pong = true;
+    } else if (word == "turns") {
+        p.turns = true;
     } else if (word == "launch_ahead") {
         p.launch_ahead = true;
     } else if (word == "direct") {

@@ -39,6 +39,12 @@ struct SplitPlan {
     Span span;
 };
 
+/// A running maximum that may stay behind.
+struct LagPlan {
+    int bits = 0; ///< by up to 2^bits
+    Span span;
+};
+
 /// One Var of an output.
 struct BlockDim {
     std::string var;
@@ -58,6 +64,7 @@ struct TilePlan {
     std::map<std::string, CopyPlan> copies;  ///< staged in shared memory: `x.in(acc)` is under "x"
     std::map<std::string, MmaPlan> products; ///< Func whose update is a product
     std::map<std::string, SplitPlan> splits; ///< Func whose update several blocks share
+    std::map<std::string, LagPlan> lags;     ///< Func whose update carries a maximum
     std::string rows;                        ///< Var whose axis is dealt to the warpgroups
     int consumers = 2, producers = 1;        ///< warpgroups
     int consumer_registers = 0, producer_registers = 0; ///< setmaxnreg; 0: by the number of warpgroups
@@ -65,6 +72,7 @@ struct TilePlan {
         0; ///< 0: one block a tile; otherwise as many blocks as run at once, in groups of so many rows
     bool dynamic = false;   ///< tiles are handed out by a counter
     bool ping_pong = false; ///< warpgroups take whole tiles in turn
+    bool turns = false;     ///< warpgroups issue the products of an iteration in turn
     bool launch_ahead = false;
     int slow_warp = -1;    ///< a warp that sleeps before it waits, stores or gives back; -1: none
     bool direct = false;   ///< outputs leave registers element by element, whatever their strides

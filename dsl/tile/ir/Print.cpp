@@ -196,6 +196,9 @@ private:
         for (const auto &[func, s] : p.splits) {
             line(fmt::format("split_reduce {}: {}", name_text(func), s.parts));
         }
+        for (const auto &[func, l] : p.lags) {
+            line(fmt::format("lag {}: {}", name_text(func), l.bits));
+        }
         if (!p.rows.empty()) {
             line("rows " + name_text(p.rows));
         }
@@ -206,6 +209,7 @@ private:
         }
         for (const auto &[on, word] : {std::pair{p.dynamic, "dynamic"},
                                        {p.ping_pong, "ping_pong"},
+                                       {p.turns, "turns"},
                                        {p.launch_ahead, "launch_ahead"},
                                        {p.direct, "direct"}}) {
             if (on) {
@@ -344,7 +348,8 @@ private:
     }
     std::string below(const Expr &limit) const { return limit.defined() ? " below " + text(limit) : ""; }
     std::string of(const Map &o) {
-        return set(o.dst, "map " + text(o.value) + (o.unless.defined() ? " unless " + text(o.unless) : ""));
+        return set(o.dst, "map " + text(o.value) + (o.unless.defined() ? " unless " + text(o.unless) : "") +
+                              (o.seldom ? " seldom" : ""));
     }
     std::string of(const Reduce &o) {
         const std::string over = is_empty(o.over) ? "" : fmt::format(" @L{}", index(registers_, o.over));

@@ -309,4 +309,22 @@ void Consumer::pass_turn(Body &out, const std::string &func) {
     }
 }
 
+/// From the first product on until the last group is committed. What they wait for is waited for before.
+void Consumer::issue_in_turn(Body &iteration, int groups, const std::string &func) const {
+    auto first = std::find_if(iteration.begin(), iteration.end(),
+                              [](const Stmt &s) { return s.as<MmaFence>() != nullptr; });
+    if (first == iteration.end() || groups == 0) {
+        return;
+    }
+    const auto at = first - iteration.begin();
+    iteration.insert(first, {Barrier{first_turn_barrier + warpgroup(), turn_threads, false}, func});
+    for (auto s = iteration.begin() + at; s != iteration.end(); ++s) {
+        if (s->as<MmaCommit>() && --groups == 0) {
+            const Expr next = (warpgroup() + 1) % k_.plan.consumers;
+            iteration.insert(s + 1, {Barrier{first_turn_barrier + next, turn_threads, true}, func});
+            return;
+        }
+    }
+}
+
 } // namespace kiln::tile

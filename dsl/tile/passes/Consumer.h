@@ -78,6 +78,8 @@ private:
     void skips(Body &out, const Body &body, const Expr &times, Names &seen) const;
     void wait_for_turn(Body &out, const std::string &func);
     void pass_turn(Body &out, const std::string &func);
+    /// The products of an iteration, in `groups` groups, issued in turn.
+    void issue_in_turn(Body &iteration, int groups, const std::string &func) const;
 };
 
 /// Named barriers 1 … are the stores'; those from 8 on say whose turn it is to issue products.

@@ -305,6 +305,9 @@ Consumer::Names Consumer::staged_loop(Body &out, const Stmt &s, const For &f, co
                       x.rest, moves_now},
                      own);
         steady.finish(inner);
+        if (k_.plan.turns) {
+            issue_in_turn(inner, int(!x.first.empty()) + int(!x.issued.empty()), s.func);
+        }
         part.body = std::move(inner);
         put(out, std::move(part), s.func);
     }

@@ -21,6 +21,7 @@ const std::vector<Pass> &passes() {
         simple("scale_exp2", scale_exp2),
         simple("hoist_slices", hoist_slices),
         simple("block_ranges", block_ranges),
+        simple("lag_maximum", lag_maximum),
         simple("defer_lanes", defer_lanes),
         simple("plan_cluster", plan_cluster),
         simple("spread_cluster", spread_cluster),

@@ -28,6 +28,7 @@ void rewrite_running(Kernel &k); ///< e^y · Σ e^x becomes Σ e^(x + y), for wh
 void scale_exp2(Kernel &k);      ///< exp becomes exp2, constants folded into what it is taken of
 void hoist_slices(Kernel &k);    ///< what depends on the rows alone is computed once a row
 void block_ranges(Kernel &k);    ///< leaves out blocks that are masked; no test in those that are not
+void lag_maximum(Kernel &k);     ///< lets a running maximum stay behind, where the schedule says so
 void defer_lanes(Kernel &k);     ///< carried sums meet over threads after the loop
 void plan_cluster(Kernel &k);    ///< where a cluster's blocks lie; refuses copies that they cannot share
 void spread_cluster(Kernel &k);  ///< parts of one tile for the blocks of a cluster

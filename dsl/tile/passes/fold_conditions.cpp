@@ -1,7 +1,8 @@
 // An update with a condition, carried over a loop, keeps what it carries where the condition is false:
 // next = select(c, step, carried). Where an iteration whose elements of some masked tile are all masked keeps what is carried
 // too, the condition is one more mask: the step is taken everywhere, and the mask asks for the condition as well, unless
-// it implies it, as it does where the condition only says which iterations the mask leaves out whole.
+// it implies it, as it does where the condition only says which iterations the mask leaves out whole. A condition on whole
+// iterations, which holds between two of them, is the loop's range.
 #include "dsl/tile/passes/Algebra.h"
 #include "dsl/tile/passes/MaskedIteration.h"
 #include "dsl/tile/passes/Passes.h"
@@ -120,9 +121,41 @@ private:
         return apart;
     }
 
+    static Expr bound(const Interval &i, bool lower) {
+        return lower ? (i.has_lower_bound() ? i.min : Expr()) : i.has_upper_bound() ? i.max : Expr();
+    }
+
+    /// Whether the condition is the same for the whole block and holds in all iterations of a range, and in no other.
+    bool becomes_range(For &f, const Expr &condition) {
+        if (!k_.axes_of(condition).empty() || !expr_uses_var(condition, f.var)) {
+            return false;
+        }
+        const Interval outer = solve_for_outer_interval(condition, f.var),
+                       inner = solve_for_inner_interval(condition, f.var);
+        if (inner.is_empty() || (!outer.has_lower_bound() && !outer.has_upper_bound())) {
+            return false;
+        }
+        for (const bool lower : {true, false}) {
+            const Expr a = bound(outer, lower), b = bound(inner, lower);
+            if (a.defined() != b.defined() || (a.defined() && !can_prove(a == b))) {
+                return false;
+            }
+        }
+        const Expr from = bound(outer, true), to = bound(outer, false);
+        f.lo = from.defined() ? simplify(max(f.lo, from)) : f.lo;
+        f.hi = to.defined() ? simplify(min(f.hi, to + 1)) : f.hi;
+        for (const Carry &c : f.carry) {
+            Map &m = *map_of(f, c.next);
+            m.value = m.value.as<Select>()->true_value;
+        }
+        k_.remarks.push_back(
+            fmt::format("fold_conditions: the condition of `{}` became the range of its loop", f.carry[0].name));
+        return true;
+    }
+
     void loop(For &f) {
         const Expr condition = f.carry.empty() ? Expr() : condition_of(f);
-        if (!condition.defined()) {
+        if (!condition.defined() || becomes_range(f, condition)) {
             return;
         }
         if (!is_apart(f, k_.axes_of(condition))) {

@@ -1,5 +1,6 @@
 // What a value of a whole tile needs of its rows alone is computed once a row: subexpressions over fewer axes become
-// tiles of their own, which all later readers share, and maps over rows move up to where their operands are known.
+// tiles of their own, which all later readers share, and maps over rows move up to where their operands are known. What is
+// rounded to 16 bits is divided by a row's number once a row: x / r becomes x · (1 / r).
 #include "dsl/tile/passes/Algebra.h"
 #include "dsl/tile/passes/Passes.h"
 #include "dsl/tile/passes/Rewrite.h"
@@ -18,6 +19,9 @@ public:
 
     void run() {
         for (Stmt &s : body_) {
+            if (Map *m = s.as<Map>()) {
+                divide_once(*m);
+            }
             if (For *f = s.as<For>()) {
                 Slices(k_, f->body).run();
             } else if (If *i = s.as<If>()) {
@@ -38,6 +42,21 @@ public:
 private:
     Kernel &k_;
     Body &body_;
+
+    void divide_once(Map &m) const {
+        if (m.value.type().bits() != 16 || !m.value.type().is_float() || k_.tile(m.dst).axes.size() < 2) {
+            return;
+        }
+        m.value = rewrite(m.value, [&](const Expr &e) -> Expr {
+            const Div *d = e.as<Div>();
+            if (!d || e.type() != Halide::Float(32) || k_.tiles_of(d->b).empty() || is_const(d->a)) {
+                return e;
+            }
+            const std::set<std::string> over = k_.axes_of(d->b);
+            const bool once = is_row_only(over) && over.size() < k_.axes_of(d->a).size();
+            return once ? Mul::make(d->a, Div::make(Expr(1.0f), d->b)) : e;
+        });
+    }
 
     bool is_row_only(const std::set<std::string> &axes) const {
         return std::all_of(axes.begin(), axes.end(), [&](const std::string &a) { return a == k_.row_axis; });

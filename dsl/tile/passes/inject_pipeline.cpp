@@ -107,7 +107,7 @@ void inject_pipeline(Kernel &k) {
     default_registers(k);
     Role consumer{"consumer", 0, k.plan.consumers, 128, k.plan.producers > 0 ? k.plan.consumer_registers : 0,
                   {}};
-    if (k.plan.ping_pong) { // the first turn is warpgroup 0's
+    if (k.plan.ping_pong || k.plan.turns) { // the first turn is warpgroup 0's
         Expr last = Variable::make(Halide::Int(32), "wg") == k.plan.consumers - 1;
         consumer.body.push_back(
             {If{last, {{Barrier{first_turn_barrier, turn_threads, true}, k.plan.kernel}}, {}},
