@@ -385,6 +385,10 @@ Expr softcap(Expr score, Expr, Expr) {
     return 2.0f * tanh(score * 0.5f);
 }
 
+Expr distance(Expr score, Expr i, Expr j) {
+    return score - cast<float>(abs(i - j)) * 0.03125f;
+}
+
 } // namespace
 
 Program attention_program(const AttentionForm &form) {
@@ -488,6 +492,7 @@ std::vector<Program> tile_programs() {
         attention_program({.name = "attention_full"}),
         attention_program(
             {.name = "attention_window", .group = 2, .with_lse = false, .mask = window, .change = softcap}),
+        attention_program({.name = "attention_distance", .with_lse = false, .mask = causal, .change = distance}),
         sigmoid_attention()};
 }
 

@@ -126,14 +126,15 @@ Directive split_reduce() {
 }
 
 Directive lag() {
-    return entry_of("lag", {{at_most(integer("bits", 1), 64)}},
-                    "Lets a running maximum stay behind the true one by up to 2^bits in what is taken relative to it: "
-                    "what is carried is rescaled only where it would fall further behind, and most iterations "
-                    "rescale nothing.",
-                    "On an update inside a tile kernel that carries a maximum and what is taken relative to it, as "
-                    "a blocked softmax does. Outputs are the same but for rounding: sums grow by up to 2^bits. Left "
-                    "out: everything is rescaled in every iteration.",
-                    {"an update that carries no such maximum"});
+    return entry_of(
+        "lag", {{at_most(integer("bits", 1), 64)}},
+        "Lets a running maximum stay behind the true one by up to 2^bits in what is taken relative to it: "
+        "what is carried is rescaled only where it would fall further behind, and most iterations "
+        "rescale nothing.",
+        "On an update inside a tile kernel that carries a maximum and what is taken relative to it, as "
+        "a blocked softmax does. Outputs are the same but for rounding: sums grow by up to 2^bits. Left "
+        "out: everything is rescaled in every iteration.",
+        {"an update that carries no such maximum"});
 }
 
 Directive copy() {
@@ -250,7 +251,8 @@ Directive ping_pong() {
     return on_kernel(
         "ping_pong", {{with_default(word("what", {"tiles", "products"}), Node::name("tiles"))}},
         "Lets the consumers take turns. tiles: they take whole tiles, one stores while the other multiplies. "
-        "products: they share each tile, and one issues the products of an iteration while the others compute "
+        "products: they share each tile, and one issues the products of an iteration while the others "
+        "compute "
         "what comes between products.",
         "tiles: with two consumers; each holds a whole tile. products: with a product of pipeline_stage(1). "
         "Left out: the consumers share each tile and go as they come.",
@@ -293,10 +295,10 @@ Directive slow_warp() {
 } // namespace
 
 std::vector<Directive> tile_directives() {
-    std::vector<Directive> all = {
-        tile_kernel(), mma(),       pipeline_stage(), whole(),    split_reduce(), lag(), copy(),       swizzle(),
-        stages(),      multicast(), cluster(),        spread(),   persistent(),   warpgroups(), registers(),
-        ping_pong(),   dynamic(),   launch_ahead(),   epilogue(), slow_warp()};
+    std::vector<Directive> all = {tile_kernel(), mma(),     pipeline_stage(), whole(),      split_reduce(),
+                                  lag(),         copy(),    swizzle(),        stages(),     multicast(),
+                                  cluster(),     spread(),  persistent(),     warpgroups(), registers(),
+                                  ping_pong(),   dynamic(), launch_ahead(),   epilogue(),   slow_warp()};
     for (Directive &d : all) {
         d.family = "Tile kernels";
     }

@@ -62,7 +62,8 @@ public:
         if (op->type != Halide::Float(32) || x.type().bits() != 32 || !x.type().is_int_or_uint()) {
             return IRMutator::visit(op);
         }
-        if (const Call *c = x.as<Call>(); c && c->is_intrinsic(Call::abs) && c->args[0].type() == Halide::Int(32)) {
+        if (const Call *c = x.as<Call>();
+            c && c->is_intrinsic(Call::abs) && c->args[0].type() == Halide::Int(32)) {
             return Halide::abs(mutate(Cast::make(op->type, c->args[0])));
         }
         const std::set<std::string> axes = k_.axes_of(x);
@@ -118,7 +119,8 @@ std::string ElementC::variable(const Variable *v) {
         return own.empty() ? "0" : own;
     }
     if (v->name[0] == '@' && v->name.compare(0, of_register.size(), of_register) == 0) {
-        return p_.register_offset(v->name.substr(of_register.size()), *digits_);
+        const std::string added = p_.register_offset(v->name.substr(of_register.size()), *digits_);
+        return added.find(' ') == std::string::npos ? added : "(" + added + ")";
     }
     if (auto t = p_.k_.tiles.find(v->name); t != p_.k_.tiles.end()) {
         return t->second.space == Space::Shared ? load_tile(t->second) : p_.element(t->second, digits_);

@@ -93,7 +93,7 @@ protected:
     /// " + wg * bytes" where each warpgroup of the crew takes tiles of its own (ping-pong).
     std::string own_part(int bytes) const;
     virtual std::string shuffle_xor(const std::string &value, int mask) = 0; ///< "": no shuffles
-    virtual std::string any_lane(const std::string &condition) = 0; ///< of a warp; "": nobody asks
+    virtual std::string any_lane(const std::string &condition) = 0;          ///< of a warp; "": nobody asks
     virtual std::string block_index() const = 0;
     virtual std::string block_count() const = 0;
 
@@ -104,8 +104,8 @@ protected:
     std::vector<int> factors(const Tile &t, const RegisterLayout &over) const;
     std::string coordinate(const std::string &axis, const Digits *d);
     std::string register_offset(const std::string &axis, const Digits &d); ///< what the register adds to it
-    std::string element(const Tile &t, const Digits *d); ///< as a value in C
-    std::string word(const Tile &t, const Digits &d);    ///< the u32 of two packed elements, or the element
+    std::string element(const Tile &t, const Digits *d);                   ///< as a value in C
+    std::string word(const Tile &t, const Digits &d); ///< the u32 of two packed elements, or the element
     void open_digits(const Digits &d, size_t from = 0);
     void close_digits(const Digits &d, size_t from = 0);
     std::string scalar(const Expr &e); ///< the same for the whole crew

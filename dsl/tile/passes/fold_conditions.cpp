@@ -148,8 +148,8 @@ private:
             Map &m = *map_of(f, c.next);
             m.value = m.value.as<Select>()->true_value;
         }
-        k_.remarks.push_back(
-            fmt::format("fold_conditions: the condition of `{}` became the range of its loop", f.carry[0].name));
+        k_.remarks.push_back(fmt::format(
+            "fold_conditions: the condition of `{}` became the range of its loop", f.carry[0].name));
         return true;
     }
 

@@ -3,8 +3,8 @@
 // Outputs must not depend on the reference: where they do, numbers show it.
 #include "dsl/tile/interpret/Values.h"
 #include "dsl/tile/passes/Algebra.h"
-#include "dsl/tile/passes/PastTheEnd.h"
 #include "dsl/tile/passes/Passes.h"
+#include "dsl/tile/passes/PastTheEnd.h"
 #include "dsl/tile/passes/Rewrite.h"
 
 #include <fmt/format.h>
@@ -222,9 +222,10 @@ private:
                     Scalars a(here), c(there);
                     const double x = Evaluator(a)(value)->number(0), y = Evaluator(c)(value)->number(0);
                     if (!(std::abs(x - y) <= 0.02 * std::max(1.0, std::abs(x)))) {
-                        refuse_lag(fmt::format("`{}` depends on it: it is {:.4g} for one reference and {:.4g} for "
-                                               "another",
-                                               store->to.view, x, y));
+                        refuse_lag(
+                            fmt::format("`{}` depends on it: it is {:.4g} for one reference and {:.4g} for "
+                                        "another",
+                                        store->to.view, x, y));
                     }
                 }
             });
