@@ -30,8 +30,9 @@ std::string refusal(const Program &p, const std::string &statements, const char 
     const ParseResult parsed = parse_schedules(text, "s.sched");
     EXPECT_TRUE(parsed.ok()) << render_all(parsed.diagnostics, text);
     const Target target = Target::parse(on);
-    const ScheduleAnalysis a = analyse_schedule(canonicalize(parsed.schedules.at(0)).schedule,
-                                                describe_pipeline(p.outputs, ""), target, limits_of(target));
+    const PipelineInfo info = describe_pipeline(p.outputs, "");
+    const ScheduleAnalysis a =
+        analyse_schedule(canonicalize(parsed.schedules.at(0)).schedule, info, target, limits_of(target));
     if (has_errors(a.diagnostics)) {
         return render_all(a.diagnostics, text);
     }

@@ -246,7 +246,7 @@ TEST(TileRunning, ChangedScoresKeepTheForm) {
     const Kernel k = through(built("attention_window"), "defer_lanes");
     // The cap's factor leaves mask and maximum; what is capped is a tile, so that the mask alone can be left out.
     EXPECT_EQ(lines(k, "score_in:", "score_in:"),
-              "score_in: f32[i:128, r:64] of score = map tanh_f32(s*0.0625)\n");
+              "score_in: f32[i:128, r:64] of score = map 1.0 + tanh_f32(s*0.0625) - 1.0\n");
     EXPECT_EQ(lines(k, "o_next:", "o_next:"), "o_next: f32[i:128] of o = map max(o, top*2.0)\n");
     EXPECT_EQ(lines(k, "p1:", "p1:"), "p1: f32[i:128, r:64] of p = map exp2_f32(score*2.88539 - row)\n");
     EXPECT_EQ(lines(k, "o2_next:", "o2_next:"),

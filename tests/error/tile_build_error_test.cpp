@@ -116,12 +116,13 @@ TEST(TileBuildError, no_product) {
     Product three;
     three.acc(n, m) += f32(three.x(three.k, m)) * f32(three.w(three.k, n)) * f32(three.x(three.k, n));
     three.finish();
-    EXPECT_EQ(built(wanted, {three.y}),
-              "error[K1104]: `acc` is to be a product (wgmma), but its update is none: 3 of its factors vary "
-              "along `k`, and a product has two\n"
-              "   = help: leave out `mma` of `acc`, or write it as a sum of a(k, m) * b(k, n)\n"
-              "\n"
-              "1 error, 0 warnings\n");
+    EXPECT_EQ(
+        built(wanted, {three.y}),
+        "error[K1104]: `acc` is to be a product (wgmma), but its update is none: 3 of its factors vary "
+        "along `k`, and a product has two\n"
+        "   = help: join factors into one operand and round it: `f32(bf16(a(k, m) * s(k))) * f32(b(k, n))`\n"
+        "\n"
+        "1 error, 0 warnings\n");
     Product split;
     split.acc(n, m) += f32(split.x(split.k, m)) * f32(split.w(split.k, n));
     split.finish();
@@ -143,7 +144,7 @@ TEST(TileBuildError, operands_of_other_types) {
     EXPECT_EQ(built(wanted, {p.y}),
               "error[K1105]: `acc` is to be a product by wgmma, which multiplies 16-bit floats of one type "
               "or 8-bit integers; its operands are bf16 and f32\n"
-              "   = help: round both operands: `f32(cast<bfloat16_t>(e))`\n"
+              "   = help: round both operands: `f32(cast<bfloat16_t>(e))`, or to TF32: `mma(wgmma, tf32)`\n"
               "   = help: multiply in float32: `acc.mma(fma)`\n"
               "\n"
               "1 error, 0 warnings\n");
@@ -289,7 +290,7 @@ TEST(TileBuildError, a_copy_that_no_two_blocks_share) {
     EXPECT_EQ(
         in_clusters(plan(), 2, 1, {p.y}),
         "error[K1125]: each block of cluster(2, 1) reads another part of `w`: nothing comes for several\n"
-        "  = help: leave out the multicast of `w`, or let the cluster run along a block loop that it does "
+        "   = help: leave out the multicast of `w`, or let the cluster run along a block loop that it does "
         "not "
         "depend on\n"
         "\n"
@@ -306,7 +307,7 @@ TEST(TileBuildError, rows_that_a_cluster_does_not_divide) {
               "error[K1126]: 3 blocks of cluster(2, 3) read the same 40 rows of `w`, and each is to load an "
               "equal part "
               "of them\n"
-              "  = help: take a tile with a multiple of 3 rows, or a smaller cluster\n"
+              "   = help: take a tile with a multiple of 3 rows, or a smaller cluster\n"
               "\n"
               "1 error, 0 warnings\n");
 }
@@ -329,7 +330,7 @@ TEST(TileBuildError, blocks_of_a_cluster_with_unequal_sums) {
               "error[K1127]: `w` cannot come for several blocks of cluster(1, 2) at once: how often `ko` "
               "runs depends on "
               "`mo`\n"
-              "  = help: leave out the multicast: each block loads for itself\n"
+              "   = help: leave out the multicast: each block loads for itself\n"
               "\n"
               "1 error, 0 warnings\n");
 }

@@ -152,6 +152,11 @@ void Consumer::plain_loop(Body &out, const Stmt &s, const For &f, const std::vec
         // Groups may stay in flight into the next iteration where only products touch their registers: then one
         // iteration's products run while the next one's operands arrive.
         bool chain = !nested.flights_.empty();
+        for (const Flight &x : nested.flights_) {
+            for (const std::string &r : x.release) { // the next operands arrive in another slot than these lie in
+                chain &= k_.ring(r)->depth > 1;
+            }
+        }
         for (const Stmt &t : f.body) {
             if (!t.as<Mma>() && !t.as<Copy>()) {
                 for (const Flight &x : nested.flights_) {

@@ -52,9 +52,9 @@ DEV void wgmma_rs_m64n64k16_bf16_bt(float *d, u32 a0, u32 a1, u32 a2, u32 a3, u6
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
                  : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(add));
 }
+DEV float reciprocal(float x) { float r; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 template<int N> DEV void store_wait() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory"); }
 DEV void bar_sync(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
-DEV float divide(float a, float b) { float r; asm("div.full.ftz.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 DEV void stmatrix_4(u32 a, u32 x, u32 y, u32 z, u32 w) { asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(a), "r"(x), "r"(y), "r"(z), "r"(w) : "memory"); }
 #if __CUDA_ARCH__ >= 900
 DEV void proxy_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
@@ -170,6 +170,7 @@ attention_kernel(const __grid_constant__ TensorMap map_q_64_128_1_128_clipped, c
         u32 t_pv_a1[16]; // threads(r*2:4, i:8, i*16:4, i*64:2) registers(r:2, i*8:2, r*8:8)
         float t_row[2]; // threads(-:4, i:8, i*16:4, i*64:2) registers(i*8:2)
         float t_row1[2]; // threads(-:4, i:8, i*16:4, i*64:2) registers(i*8:2)
+        float t_row2[2]; // threads(-:4, i:8, i*16:4, i*64:2) registers(i*8:2)
         float t_s[32]; // threads(r*2:4, i:8, i*16:4, i*64:2) registers(r:2, i*8:2, r*8:8)
         float t_top[2]; // threads(-:4, i:8, i*16:4, i*64:2) registers(i*8:2)
         float t_total1[2]; // threads(-:4, i:8, i*16:4, i*64:2) registers(i*8:2)
@@ -230,10 +231,12 @@ attention_kernel(const __grid_constant__ TensorMap map_q_64_128_1_128_clipped, c
             for (int i2 = 0; i2 < 8; i2++) {
 #pragma unroll
                 for (int i1 = 0; i1 < 2; i1++) {
+                    float two2[2];
 #pragma unroll
                     for (int e = 0; e < 2; e++) {
-                        t_top[i1] = max_nan(t_top[i1], t_s[i2 * 4 + i1 * 2 + e]);
+                        two2[e] = t_s[i2 * 4 + i1 * 2 + e];
                     }
+                    t_top[i1] = max_nan(t_top[i1], max_nan(two2[0], two2[1]));
                 }
             }
 #pragma unroll
@@ -274,10 +277,12 @@ attention_kernel(const __grid_constant__ TensorMap map_q_64_128_1_128_clipped, c
             for (int i2 = 0; i2 < 8; i2++) {
 #pragma unroll
                 for (int i1 = 0; i1 < 2; i1++) {
+                    float two3[2];
 #pragma unroll
                     for (int e = 0; e < 2; e++) {
-                        t_total1[i1] = (t_total1[i1] + t_s[i2 * 4 + i1 * 2 + e]);
+                        two3[e] = t_s[i2 * 4 + i1 * 2 + e];
                     }
+                    t_total1[i1] = (t_total1[i1] + (two3[0] + two3[1]));
                 }
             }
             // o1_next: o
@@ -290,12 +295,12 @@ attention_kernel(const __grid_constant__ TensorMap map_q_64_128_1_128_clipped, c
             for (int i2 = 0; i2 < 8; i2++) {
 #pragma unroll
                 for (int i1 = 0; i1 < 2; i1++) {
-                    float v2[2];
+                    float v4[2];
 #pragma unroll
                     for (int e = 0; e < 2; e++) {
-                        v2[e] = t_s[i2 * 4 + i1 * 2 + e];
+                        v4[e] = t_s[i2 * 4 + i1 * 2 + e];
                     }
-                    t_pv_a1[i2 * 2 + i1] = pack_bf16(v2[0], v2[1]);
+                    t_pv_a1[i2 * 2 + i1] = pack_bf16(v4[0], v4[1]);
                 }
             }
             // o2_next_start: pv
@@ -319,12 +324,12 @@ attention_kernel(const __grid_constant__ TensorMap map_q_64_128_1_128_clipped, c
                 wgmma_fence();
                 // s
                 {
-                    const u64 a4 = desc_qs;
-                    const u64 b3 = desc_keys + slot_ring1 * 512;
-                    wgmma_ss_m64n64k16_bf16(t_s, a4, b3, 0);
-                    wgmma_ss_m64n64k16_bf16(t_s, a4 + 2, b3 + 2, 1);
-                    wgmma_ss_m64n64k16_bf16(t_s, a4 + 4, b3 + 4, 1);
-                    wgmma_ss_m64n64k16_bf16(t_s, a4 + 6, b3 + 6, 1);
+                    const u64 a6 = desc_qs;
+                    const u64 b5 = desc_keys + slot_ring1 * 512;
+                    wgmma_ss_m64n64k16_bf16(t_s, a6, b5, 0);
+                    wgmma_ss_m64n64k16_bf16(t_s, a6 + 2, b5 + 2, 1);
+                    wgmma_ss_m64n64k16_bf16(t_s, a6 + 4, b5 + 4, 1);
+                    wgmma_ss_m64n64k16_bf16(t_s, a6 + 6, b5 + 6, 1);
                 }
                 if (++slot_ring1 == 8) { slot_ring1 = 0; phase_ring1 ^= 1; }
                 wgmma_commit();
@@ -332,11 +337,11 @@ attention_kernel(const __grid_constant__ TensorMap map_q_64_128_1_128_clipped, c
                 wgmma_fence();
                 // o2_next: o
                 {
-                    const u64 b5 = desc_values + slot_ring2 * 512;
-                    wgmma_rs_m64n64k16_bf16_bt(t_o2, t_pv_a1[0], t_pv_a1[1], t_pv_a1[2], t_pv_a1[3], b5, 1);
-                    wgmma_rs_m64n64k16_bf16_bt(t_o2, t_pv_a1[4], t_pv_a1[5], t_pv_a1[6], t_pv_a1[7], b5 + 128, 1);
-                    wgmma_rs_m64n64k16_bf16_bt(t_o2, t_pv_a1[8], t_pv_a1[9], t_pv_a1[10], t_pv_a1[11], b5 + 256, 1);
-                    wgmma_rs_m64n64k16_bf16_bt(t_o2, t_pv_a1[12], t_pv_a1[13], t_pv_a1[14], t_pv_a1[15], b5 + 384, 1);
+                    const u64 b7 = desc_values + slot_ring2 * 512;
+                    wgmma_rs_m64n64k16_bf16_bt(t_o2, t_pv_a1[0], t_pv_a1[1], t_pv_a1[2], t_pv_a1[3], b7, 1);
+                    wgmma_rs_m64n64k16_bf16_bt(t_o2, t_pv_a1[4], t_pv_a1[5], t_pv_a1[6], t_pv_a1[7], b7 + 128, 1);
+                    wgmma_rs_m64n64k16_bf16_bt(t_o2, t_pv_a1[8], t_pv_a1[9], t_pv_a1[10], t_pv_a1[11], b7 + 256, 1);
+                    wgmma_rs_m64n64k16_bf16_bt(t_o2, t_pv_a1[12], t_pv_a1[13], t_pv_a1[14], t_pv_a1[15], b7 + 384, 1);
                 }
                 if (++slot_ring2 == 8) { slot_ring2 = 0; phase_ring2 ^= 1; }
                 wgmma_commit();
@@ -350,10 +355,12 @@ attention_kernel(const __grid_constant__ TensorMap map_q_64_128_1_128_clipped, c
                 for (int i2 = 0; i2 < 8; i2++) {
 #pragma unroll
                     for (int i1 = 0; i1 < 2; i1++) {
+                        float two8[2];
 #pragma unroll
                         for (int e = 0; e < 2; e++) {
-                            t_top[i1] = max_nan(t_top[i1], t_s[i2 * 4 + i1 * 2 + e]);
+                            two8[e] = t_s[i2 * 4 + i1 * 2 + e];
                         }
+                        t_top[i1] = max_nan(t_top[i1], max_nan(two8[0], two8[1]));
                     }
                 }
 #pragma unroll
@@ -394,10 +401,12 @@ attention_kernel(const __grid_constant__ TensorMap map_q_64_128_1_128_clipped, c
                 for (int i2 = 0; i2 < 8; i2++) {
 #pragma unroll
                     for (int i1 = 0; i1 < 2; i1++) {
+                        float two9[2];
 #pragma unroll
                         for (int e = 0; e < 2; e++) {
-                            t_total1[i1] = (t_total1[i1] + t_s[i2 * 4 + i1 * 2 + e]);
+                            two9[e] = t_s[i2 * 4 + i1 * 2 + e];
                         }
+                        t_total1[i1] = (t_total1[i1] + (two9[0] + two9[1]));
                     }
                 }
                 // o1_next: o
@@ -413,12 +422,12 @@ attention_kernel(const __grid_constant__ TensorMap map_q_64_128_1_128_clipped, c
                 for (int i2 = 0; i2 < 8; i2++) {
 #pragma unroll
                     for (int i1 = 0; i1 < 2; i1++) {
-                        float v6[2];
+                        float v10[2];
 #pragma unroll
                         for (int e = 0; e < 2; e++) {
-                            v6[e] = t_s[i2 * 4 + i1 * 2 + e];
+                            v10[e] = t_s[i2 * 4 + i1 * 2 + e];
                         }
-                        t_pv_a1[i2 * 2 + i1] = pack_bf16(v6[0], v6[1]);
+                        t_pv_a1[i2 * 2 + i1] = pack_bf16(v10[0], v10[1]);
                     }
                 }
                 // o2_next_start: pv
@@ -443,12 +452,12 @@ attention_kernel(const __grid_constant__ TensorMap map_q_64_128_1_128_clipped, c
                 wgmma_fence();
                 // s
                 {
-                    const u64 a8 = desc_qs;
-                    const u64 b7 = desc_keys + slot_ring1 * 512;
-                    wgmma_ss_m64n64k16_bf16(t_s, a8, b7, 0);
-                    wgmma_ss_m64n64k16_bf16(t_s, a8 + 2, b7 + 2, 1);
-                    wgmma_ss_m64n64k16_bf16(t_s, a8 + 4, b7 + 4, 1);
-                    wgmma_ss_m64n64k16_bf16(t_s, a8 + 6, b7 + 6, 1);
+                    const u64 a12 = desc_qs;
+                    const u64 b11 = desc_keys + slot_ring1 * 512;
+                    wgmma_ss_m64n64k16_bf16(t_s, a12, b11, 0);
+                    wgmma_ss_m64n64k16_bf16(t_s, a12 + 2, b11 + 2, 1);
+                    wgmma_ss_m64n64k16_bf16(t_s, a12 + 4, b11 + 4, 1);
+                    wgmma_ss_m64n64k16_bf16(t_s, a12 + 6, b11 + 6, 1);
                 }
                 if (++slot_ring1 == 8) { slot_ring1 = 0; phase_ring1 ^= 1; }
                 wgmma_commit();
@@ -456,11 +465,11 @@ attention_kernel(const __grid_constant__ TensorMap map_q_64_128_1_128_clipped, c
                 wgmma_fence();
                 // o2_next: o
                 {
-                    const u64 b9 = desc_values + slot_ring2 * 512;
-                    wgmma_rs_m64n64k16_bf16_bt(t_o2, t_pv_a1[0], t_pv_a1[1], t_pv_a1[2], t_pv_a1[3], b9, 1);
-                    wgmma_rs_m64n64k16_bf16_bt(t_o2, t_pv_a1[4], t_pv_a1[5], t_pv_a1[6], t_pv_a1[7], b9 + 128, 1);
-                    wgmma_rs_m64n64k16_bf16_bt(t_o2, t_pv_a1[8], t_pv_a1[9], t_pv_a1[10], t_pv_a1[11], b9 + 256, 1);
-                    wgmma_rs_m64n64k16_bf16_bt(t_o2, t_pv_a1[12], t_pv_a1[13], t_pv_a1[14], t_pv_a1[15], b9 + 384, 1);
+                    const u64 b13 = desc_values + slot_ring2 * 512;
+                    wgmma_rs_m64n64k16_bf16_bt(t_o2, t_pv_a1[0], t_pv_a1[1], t_pv_a1[2], t_pv_a1[3], b13, 1);
+                    wgmma_rs_m64n64k16_bf16_bt(t_o2, t_pv_a1[4], t_pv_a1[5], t_pv_a1[6], t_pv_a1[7], b13 + 128, 1);
+                    wgmma_rs_m64n64k16_bf16_bt(t_o2, t_pv_a1[8], t_pv_a1[9], t_pv_a1[10], t_pv_a1[11], b13 + 256, 1);
+                    wgmma_rs_m64n64k16_bf16_bt(t_o2, t_pv_a1[12], t_pv_a1[13], t_pv_a1[14], t_pv_a1[15], b13 + 384, 1);
                 }
                 if (++slot_ring2 == 8) { slot_ring2 = 0; phase_ring2 ^= 1; }
                 wgmma_commit();
@@ -475,8 +484,8 @@ attention_kernel(const __grid_constant__ TensorMap map_q_64_128_1_128_clipped, c
                         for (int i1 = 0; i1 < 2; i1++) {
 #pragma unroll
                             for (int e = 0; e < 2; e++) {
-                                const int x10 = ((i_rto * 64) + (at_r + i2 * 8 + e));
-                                t_s[i2 * 4 + i1 * 2 + e] = (((x10 <= ((i_io * 128) + (at_i + i1 * 8))) && (x10 < key_extent_1)) ? t_s[i2 * 4 + i1 * 2 + e] : (-INFINITY_F32));
+                                const int x14 = ((i_rto * 64) + (at_r + i2 * 8 + e));
+                                t_s[i2 * 4 + i1 * 2 + e] = (((x14 <= ((i_io * 128) + (at_i + i1 * 8))) && (x14 < key_extent_1)) ? t_s[i2 * 4 + i1 * 2 + e] : (-INFINITY_F32));
                             }
                         }
                     }
@@ -488,10 +497,12 @@ attention_kernel(const __grid_constant__ TensorMap map_q_64_128_1_128_clipped, c
                 for (int i2 = 0; i2 < 8; i2++) {
 #pragma unroll
                     for (int i1 = 0; i1 < 2; i1++) {
+                        float two15[2];
 #pragma unroll
                         for (int e = 0; e < 2; e++) {
-                            t_top[i1] = max_nan(t_top[i1], t_s[i2 * 4 + i1 * 2 + e]);
+                            two15[e] = t_s[i2 * 4 + i1 * 2 + e];
                         }
+                        t_top[i1] = max_nan(t_top[i1], max_nan(two15[0], two15[1]));
                     }
                 }
 #pragma unroll
@@ -532,10 +543,12 @@ attention_kernel(const __grid_constant__ TensorMap map_q_64_128_1_128_clipped, c
                 for (int i2 = 0; i2 < 8; i2++) {
 #pragma unroll
                     for (int i1 = 0; i1 < 2; i1++) {
+                        float two16[2];
 #pragma unroll
                         for (int e = 0; e < 2; e++) {
-                            t_total1[i1] = (t_total1[i1] + t_s[i2 * 4 + i1 * 2 + e]);
+                            two16[e] = t_s[i2 * 4 + i1 * 2 + e];
                         }
+                        t_total1[i1] = (t_total1[i1] + (two16[0] + two16[1]));
                     }
                 }
                 // o1_next: o
@@ -551,12 +564,12 @@ attention_kernel(const __grid_constant__ TensorMap map_q_64_128_1_128_clipped, c
                 for (int i2 = 0; i2 < 8; i2++) {
 #pragma unroll
                     for (int i1 = 0; i1 < 2; i1++) {
-                        float v11[2];
+                        float v17[2];
 #pragma unroll
                         for (int e = 0; e < 2; e++) {
-                            v11[e] = t_s[i2 * 4 + i1 * 2 + e];
+                            v17[e] = t_s[i2 * 4 + i1 * 2 + e];
                         }
-                        t_pv_a1[i2 * 2 + i1] = pack_bf16(v11[0], v11[1]);
+                        t_pv_a1[i2 * 2 + i1] = pack_bf16(v17[0], v17[1]);
                     }
                 }
                 // o2_next_start: pv
@@ -581,11 +594,11 @@ attention_kernel(const __grid_constant__ TensorMap map_q_64_128_1_128_clipped, c
             wgmma_fence();
             // o2_next: o
             {
-                const u64 b12 = desc_values + slot_ring2 * 512;
-                wgmma_rs_m64n64k16_bf16_bt(t_o2, t_pv_a1[0], t_pv_a1[1], t_pv_a1[2], t_pv_a1[3], b12, 1);
-                wgmma_rs_m64n64k16_bf16_bt(t_o2, t_pv_a1[4], t_pv_a1[5], t_pv_a1[6], t_pv_a1[7], b12 + 128, 1);
-                wgmma_rs_m64n64k16_bf16_bt(t_o2, t_pv_a1[8], t_pv_a1[9], t_pv_a1[10], t_pv_a1[11], b12 + 256, 1);
-                wgmma_rs_m64n64k16_bf16_bt(t_o2, t_pv_a1[12], t_pv_a1[13], t_pv_a1[14], t_pv_a1[15], b12 + 384, 1);
+                const u64 b18 = desc_values + slot_ring2 * 512;
+                wgmma_rs_m64n64k16_bf16_bt(t_o2, t_pv_a1[0], t_pv_a1[1], t_pv_a1[2], t_pv_a1[3], b18, 1);
+                wgmma_rs_m64n64k16_bf16_bt(t_o2, t_pv_a1[4], t_pv_a1[5], t_pv_a1[6], t_pv_a1[7], b18 + 128, 1);
+                wgmma_rs_m64n64k16_bf16_bt(t_o2, t_pv_a1[8], t_pv_a1[9], t_pv_a1[10], t_pv_a1[11], b18 + 256, 1);
+                wgmma_rs_m64n64k16_bf16_bt(t_o2, t_pv_a1[12], t_pv_a1[13], t_pv_a1[14], t_pv_a1[15], b18 + 384, 1);
             }
             if (++slot_ring2 == 8) { slot_ring2 = 0; phase_ring2 ^= 1; }
             wgmma_commit();
@@ -627,24 +640,29 @@ attention_kernel(const __grid_constant__ TensorMap map_q_64_128_1_128_clipped, c
         for (int e = 0; e < 2; e++) {
             t_lse[e] = ((t_o1_all[e] > 0.0f) ? (t_o[e] + logf(t_o1_all[e])) : (-INFINITY_F32));
         }
+        // row2: y
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            t_row2[e] = reciprocal(t_o1_all[e]);
+        }
         if (thread % 128 == 0) store_wait<0>();
         bar_sync((1 + wg), 128);
         {
-            u32 box13[16];
+            u32 box19[16];
 #pragma unroll
             for (int i2 = 0; i2 < 8; i2++) {
 #pragma unroll
                 for (int i1 = 0; i1 < 2; i1++) {
-                    float v14[2];
+                    float v20[2];
 #pragma unroll
                     for (int e = 0; e < 2; e++) {
-                        v14[e] = ((t_o1_all[i1] > 0.0f) ? divide(t_o2[i2 * 4 + i1 * 2 + e], t_o1_all[i1]) : 0.0f);
+                        v20[e] = ((t_o1_all[i1] > 0.0f) ? (t_o2[i2 * 4 + i1 * 2 + e] * t_row2[i1]) : 0.0f);
                     }
-                    box13[i2 * 2 + i1] = pack_bf16(v14[0], v14[1]);
+                    box19[i2 * 2 + i1] = pack_bf16(v20[0], v20[1]);
                 }
             }
 #pragma unroll
-            for (int j15 = 0; j15 < 4; j15++) stmatrix_4(shared + ((wg * 16384) + 147456) + y_box_at(j15 * 16 + matrix_column, matrix_row), box13[0 + j15 * 4], box13[0 + j15 * 4 + 1], box13[0 + j15 * 4 + 2], box13[0 + j15 * 4 + 3]);
+            for (int j21 = 0; j21 < 4; j21++) stmatrix_4(shared + ((wg * 16384) + 147456) + y_box_at(j21 * 16 + matrix_column, matrix_row), box19[0 + j21 * 4], box19[0 + j21 * 4 + 1], box19[0 + j21 * 4 + 2], box19[0 + j21 * 4 + 3]);
         }
         proxy_fence();
         bar_sync((1 + wg), 128);

@@ -26,7 +26,7 @@ DEV float bf16_to_f32(u32 bits) { return __uint_as_float(bits << 16); }
 DEV float max_nan(float a, float b) { float r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 template<typename T> DEV T shuffle_xor(T x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
 DEV float exp2_approx(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
-DEV float divide(float a, float b) { float r; asm("div.full.ftz.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
+DEV float reciprocal(float x) { float r; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 DEV u32 pack_bf16(float low, float high) { u32 r; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low)); return r; }
 DEV void store_16x8(void *at, const u32 *w, int inside) {
     u16 *p = (u16 *)at;
@@ -48,6 +48,7 @@ row_softmax_kernel(const u16 *__restrict__ p_x, u16 *p_y, int x_extent_0, int x_
     const int at_m = thread / 32;
     const int i_mo = blockIdx.x;
     float t_row[1]; // threads(-:32, m:16) registers()
+    float t_row1[1]; // threads(-:32, m:16) registers()
     float t_top[1]; // threads(-:32, m:16) registers()
     float t_total[1]; // threads(-:32, m:16) registers()
     float t_wide[32]; // threads(n*8:32, m:16) registers(n:8, n*256:4)
@@ -122,13 +123,15 @@ row_softmax_kernel(const u16 *__restrict__ p_x, u16 *p_y, int x_extent_0, int x_
         t_total[i] = (t_total[i] + shuffle_xor(t_total[i], 8));
         t_total[i] = (t_total[i] + shuffle_xor(t_total[i], 16));
     }
+    // row1: y
+    t_row1[0] = reciprocal(t_total[0]);
     // y
 #pragma unroll
     for (int i1 = 0; i1 < 4; i1++) {
         float v3[8];
 #pragma unroll
         for (int e = 0; e < 8; e++) {
-            v3[e] = divide(t_wide[i1 * 8 + e], t_total[0]);
+            v3[e] = (t_wide[i1 * 8 + e] * t_row1[0]);
         }
         t_y[i1 * 4] = pack_bf16(v3[0], v3[1]);
         t_y[i1 * 4 + 1] = pack_bf16(v3[2], v3[3]);
