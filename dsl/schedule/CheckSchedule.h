@@ -23,6 +23,10 @@ struct ScheduleAnalysis {
 ScheduleAnalysis analyse_schedule(const Schedule &canonical, const PipelineInfo &pipeline,
                                   const Target &target, const DeviceLimits &limits,
                                   const std::set<std::string> &damaged = {});
+/// The nest points into `pipeline`.
+ScheduleAnalysis analyse_schedule(const Schedule &canonical, PipelineInfo &&pipeline,
+                                  const Target &target, const DeviceLimits &limits,
+                                  const std::set<std::string> &damaged = {}) = delete;
 
 std::vector<Diagnostic> check_schedule(const Schedule &canonical, const PipelineInfo &pipeline,
                                        const Target &target, const DeviceLimits &limits,

@@ -344,7 +344,7 @@ TEST(TileBuildError, a_cluster_along_a_loop_that_is_not) {
     one.grid = {"mo"};
     EXPECT_EQ(in_clusters(one, 1, 2, {p.y}),
               "error[K1128]: cluster(1, 2) runs along two block loops, and `y` has 1\n"
-              "  = help: write `cluster(2)`\n"
+              "   = help: write `cluster(2)`\n"
               "\n"
               "1 error, 0 warnings\n");
 }
