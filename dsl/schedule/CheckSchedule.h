@@ -24,8 +24,8 @@ ScheduleAnalysis analyse_schedule(const Schedule &canonical, const PipelineInfo 
                                   const Target &target, const DeviceLimits &limits,
                                   const std::set<std::string> &damaged = {});
 /// The nest points into `pipeline`.
-ScheduleAnalysis analyse_schedule(const Schedule &canonical, PipelineInfo &&pipeline,
-                                  const Target &target, const DeviceLimits &limits,
+ScheduleAnalysis analyse_schedule(const Schedule &canonical, PipelineInfo &&pipeline, const Target &target,
+                                  const DeviceLimits &limits,
                                   const std::set<std::string> &damaged = {}) = delete;
 
 std::vector<Diagnostic> check_schedule(const Schedule &canonical, const PipelineInfo &pipeline,
