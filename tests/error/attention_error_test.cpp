@@ -8,7 +8,8 @@ class AttentionErrors : public CliTest {
 protected:
     void expect(const std::string &target, const std::vector<std::string> &params,
                 const std::string &message) {
-        std::vector<std::string> args = {"build", "attention", "--target", target, "-o", path("out")};
+        std::vector<std::string> args = {"build", "attention", "--quiet",  "--target",
+                                         target,  "-o",        path("out")};
         for (const std::string &p : params) {
             args.insert(args.end(), {"--param", p});
         }
