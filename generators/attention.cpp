@@ -360,34 +360,38 @@ KILN_GENERATOR(
          "- blocks of keys that no query of a group of `block_i` sees are skipped: split `i` by `block_i`",
      .workloads = workloads(),
      .flops = attention_flops,
-     .params = {
-         gen::type_param,
-         {"mask",
-          "causal is aligned bottom-right; window sees keys from window_left before to window_right after "
-          "the diagonal, a negative bound is none; prefix is causal and the first `prefix` keys"},
-         {"window_left", "for mask=window"},
-         {"window_right", "for mask=window"},
-         {"prefix", "for mask=prefix"},
-         {"softcap", "cap tanh(score / cap); 0: none"},
-         {"alibi", "score - slope |diagonal - j|, slopes 2^(-8 (head + 1) / heads)"},
-         {"bias", "scores: + score_bias(j, i, head, batch); distance: + score_bias(clamp(j - diagonal) + "
-                  "reach, head), a "
-                  "table of 2 reach + 1 distances"},
-         {"sink", "one more score a head, sinks(head), in the sum of each row"},
-         {"lengths", "keys: k_lengths(batch) keys exist; batch: q_lengths(batch) queries too; documents: one "
-                     "batch holds "
-                     "documents one after the other, which begin at cu_q(n) and cu_k(n); query i belongs to "
-                     "document(i)"},
-         {"page",
-          "keys in a page: k and v are pages (d, slot, head, page), found by page_table(n, batch); 0: none"},
-         {"guard", "form blocks: values that a query may not see do not reach it, NaN neither (rows: "
-                   "always); tile kernels "
-                   "need false"},
-         {"round_weights",
-          "the exponentials are rounded to a `type` of 16 bits before they are multiplied with v; tile "
-          "kernels need true"},
-         {"scale", "factor of the scores; 0: 1 / sqrt(D)"},
-         {"lse", "log-sum-exp as a second output, log_sum_exp_out"},
-         {"form", "auto: rows on a CPU, blocks elsewhere"},
-         {"block", "keys in a block"},
-         {"block_i", "queries for which blocks are skipped together"}}})
+     .params =
+         {gen::type_param,
+          {"mask",
+           "causal is aligned bottom-right; window sees keys from window_left before to window_right after "
+           "the diagonal, a negative bound is none; prefix is causal and the first `prefix` keys"},
+          {"window_left", "for mask=window"},
+          {"window_right", "for mask=window"},
+          {"prefix", "for mask=prefix"},
+          {"softcap", "cap tanh(score / cap); 0: none"},
+          {"alibi", "score - slope |diagonal - j|, slopes 2^(-8 (head + 1) / heads)"},
+          {"bias", "scores: + score_bias(j, i, head, batch); distance: + score_bias(clamp(j - diagonal) + "
+                   "reach, head), a "
+                   "table of 2 reach + 1 distances"},
+          {"sink", "one more score a head, sinks(head), in the sum of each row"},
+          {"lengths",
+           "keys: k_lengths(batch) keys exist; batch: q_lengths(batch) queries too; documents: one "
+           "batch holds "
+           "documents one after the other, which begin at cu_q(n) and cu_k(n); query i belongs to "
+           "document(i)"},
+          {"page",
+           "keys in a page: k and v are pages (d, slot, head, page), found by page_table(n, batch); 0: none"},
+          {"guard", "form blocks: values that a query may not see do not reach it, NaN neither (rows: "
+                    "always); tile kernels "
+                    "need false"},
+          {"round_weights",
+           "the exponentials are rounded to a `type` of 16 bits before they are multiplied with v; tile "
+           "kernels need true"},
+          {"scale", "factor of the scores; 0: 1 / sqrt(D)"},
+          {"lse", "log-sum-exp as a second output, log_sum_exp_out"},
+          {"form", "auto: rows on a CPU, blocks elsewhere"},
+          {"block", "keys in a block"},
+          {"block_i", "queries for which blocks are skipped together"}},
+     .alternatives = {{"block", {"128", "64", "80", "96", "48", "32"}},
+                      {"guard", {"false"}},
+                      {"round_weights", {"true"}}}})

@@ -34,7 +34,10 @@ struct GeneratorInfo {
     /// Floating-point operations of one call, from the extents; 0 where bytes alone matter.
     double (*flops)(const Workload &) = nullptr;
     std::map<std::string, std::string> params = {}; ///< what each GeneratorParam means; its values: Params.h
-    std::string origin = {};                        ///< the source file that registered it
+    /// GeneratorParams that choose between forms of one algorithm (how long its blocks are), and the values that a search
+    /// may try where the user gives none.
+    std::map<std::string, std::vector<std::string>> alternatives = {};
+    std::string origin = {}; ///< the source file that registered it
 };
 
 /// Called by KILN_GENERATOR at load time. The later of two of one name wins and `kiln list` says so.

@@ -63,6 +63,12 @@ private:
     LoopNest &nest;
     std::map<std::pair<std::string, std::string>, Box> memo;
 
+    /// An output that another Func's tile kernel stores too: it reads what that one's tile holds.
+    static bool joins_a_kernel(const FuncNest &f) {
+        auto mark = f.tile.find("tile_kernel");
+        return mark != f.tile.end() && !mark->second.args.empty();
+    }
+
     /// Elements of `f` along each of its dimensions that one iteration of `place` needs.
     Box box(const FuncNest &f, const NestLevel &place) {
         auto key = std::make_pair(f.name, place.str());
@@ -74,7 +80,7 @@ private:
         bool first = true;
         for (const std::string &caller : f.callers) {
             const FuncNest *c = nest.find(caller);
-            if (!c) {
+            if (!c || (place.kind == NestLevel::Kind::At && joins_a_kernel(*c))) {
                 continue;
             }
             for (const StageNest &stage : c->stages) {

@@ -5,11 +5,12 @@
 #include "dsl/search/features/LoopFeatures.h"
 #include "dsl/search/features/Roofline.h"
 #include "dsl/search/features/TileFeatures.h"
-#include "dsl/search/space/Problem.h"
+#include "dsl/search/space/Alternatives.h"
 
 namespace kiln::search {
 
-Features features(const Problem &problem, const Schedule &schedule) {
+Features features(const Problem &asked, const Schedule &schedule) {
+    const Problem &problem = problem_of_schedule(asked, schedule);
     CanonicalResult canonical = canonicalize(schedule);
     if (has_errors(canonical.diagnostics)) {
         throw Error(canonical.diagnostics);

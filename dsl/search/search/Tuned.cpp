@@ -126,6 +126,12 @@ Schedule schedule_of(const StoredTrial &trial) {
         throw Error(parsed.diagnostics);
     }
     Schedule out = canonical(parsed.schedules.at(0), trial.job.knobs);
+    // Knobs that choose the algorithm have one value in a trial's schedule, and stay: a build reads them.
+    for (const Knob &knob : parsed.schedules.at(0).knobs) {
+        if (knob.values.size() + knob.names.size() == 1) {
+            out.knobs.push_back(knob);
+        }
+    }
     // Read back, it has places and a source of its own.
     return parse_schedules(print_text(out), name).schedules.at(0);
 }

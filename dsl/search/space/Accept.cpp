@@ -1,6 +1,7 @@
 #include "dsl/search/space/Accept.h"
 
 #include "dsl/schedule/Canonical.h"
+#include "dsl/search/space/Alternatives.h"
 
 #include <fmt/format.h>
 
@@ -37,7 +38,8 @@ const Diagnostic *first_fault(const std::vector<Diagnostic> &diagnostics) {
 
 } // namespace
 
-std::string reject_reason(const Problem &problem, const Schedule &schedule, const KnobValues &knobs) {
+std::string reject_reason(const Problem &asked, const Schedule &schedule, const KnobValues &knobs) {
+    const Problem &problem = problem_of_schedule(asked, schedule, knobs);
     CanonicalResult canonical = canonicalize(schedule, knobs);
     if (const Diagnostic *d = first_fault(canonical.diagnostics)) {
         return reason_of(*d);

@@ -257,6 +257,15 @@ protected:
     }
 };
 
+bool same_args(const Call &a, const Call &b) {
+    for (size_t i = 0; i < a.args.size(); i++) {
+        if (!equal(a.args[i], b.args[i])) {
+            return false;
+        }
+    }
+    return a.args.size() == b.args.size();
+}
+
 class Reader {
 public:
     explicit Reader(Problem &problem) : problem(problem), bind(problem), funcs(funcs_of(problem.outputs)) {}
@@ -318,9 +327,14 @@ private:
         }
         out.ops = count.ops;
         ReadIndex read(loops);
-        std::set<const Call *> seen;
+        std::vector<const Call *> seen; // a value that is read twice at one place is loaded and computed once
         for (const Call *call : count.calls) {
-            if (!seen.insert(call).second || call->call_type != Call::Halide || !call->func.defined()) {
+            bool again = std::any_of(seen.begin(), seen.end(), [&](const Call *o) {
+                return o == call ||
+                       (o->name == call->name && o->value_index == call->value_index && same_args(*o, *call));
+            });
+            seen.push_back(call);
+            if (again || call->call_type != Call::Halide || !call->func.defined()) {
                 continue;
             }
             Function callee(call->func);

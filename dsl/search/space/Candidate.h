@@ -6,6 +6,7 @@
 #include "dsl/schedule/Knobs.h"
 #include "dsl/schedule/Schedule.h"
 
+#include <memory>
 #include <random>
 #include <string>
 
@@ -16,7 +17,9 @@ using Rng = std::mt19937_64;
 struct Candidate {
     Schedule schedule;  ///< in full: it prints, parses and builds alone
     std::string origin; ///< "plain", "hand", "seed:tiles", "beam", "mutate:place", "cross", "family:NAME"
-    KnobValues knobs;   ///< of a family's member: the values that it stands for
+    /// Of the knobs that `schedule` still has: those that choose the algorithm (Alternatives.h).
+    KnobValues knobs = {};
+    std::shared_ptr<const Schedule> family = {}; ///< of which it is a member; null where it is of none
     std::string text() const;
 };
 

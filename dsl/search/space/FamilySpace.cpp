@@ -1,7 +1,7 @@
 // A family of schedules: only the values of its knobs vary.
 #include "dsl/schedule/Canonical.h"
 #include "dsl/schedule/DefaultSchedule.h"
-#include "dsl/search/space/Accept.h"
+#include "dsl/search/space/Family.h"
 #include "dsl/search/space/Space.h"
 #include "dsl/support/Diagnostic.h"
 
@@ -14,43 +14,37 @@ namespace kiln::search {
 namespace {
 
 constexpr int tries = 32;
-constexpr int64_t most_seeds = 64;
+constexpr int64_t most_seeds = 64, most_looked_at = 100000;
 
 class FamilySpace : public Space {
 public:
-    FamilySpace(const Problem &problem, const Schedule &family) : problem(problem), family(family) {
-        for (const Knob &knob : family.knobs) {
-            std::vector<std::string> values = knob.names;
-            for (int64_t v : knob.values) {
-                values.push_back(std::to_string(v));
-            }
-            domains.emplace_back(knob.name, std::move(values));
-        }
-        // The whole family where it is small; the first legal member otherwise.
-        for (int64_t i = 0; i < size() && !any; i++) {
-            any = member(values_at(i), "family").has_value();
+    FamilySpace(const Problem &problem, const Schedule &schedule)
+        : problem(problem), family(problem, std::make_shared<const Schedule>(schedule)) {
+        bool any = false;
+        for (int64_t i = 0; i < std::min(family.size(), most_looked_at) && !any; i++) {
+            any = member(family.at(i), "family").has_value();
         }
         if (!any) {
             Diagnostic d;
             d.code = "K1303";
-            d.message = fmt::format("no member of the family `{}` is legal here", family.name);
-            d.file = family.file;
-            d.span = family.name_span;
+            d.message = fmt::format("no member of the family `{}` is legal here", schedule.name);
+            d.file = schedule.file;
+            d.span = schedule.name_span;
             for (const auto &[reason, count] : rejected_) {
-                d.notes.push_back(fmt::format("{} of {}: {}", count, size(), reason));
+                d.notes.push_back(fmt::format("{} of {}: {}", count, family.size(), reason));
             }
             d.helps.push_back("`kiln schedule check` says more of each");
             throw Error(std::move(d));
         }
     }
 
-    Candidate plain() override { return {default_schedule(problem.info, problem.target), "plain", {}}; }
+    Candidate plain() override { return {default_schedule(problem.info, problem.target), "plain"}; }
 
     std::vector<Candidate> seeds() override {
         std::vector<Candidate> out;
-        int64_t step = std::max<int64_t>(1, size() / most_seeds);
-        for (int64_t i = 0; i < size(); i += step) {
-            if (auto c = member(values_at(i), "family:" + family.name)) {
+        int64_t step = std::max<int64_t>(1, family.size() / most_seeds);
+        for (int64_t i = 0; i < family.size() && static_cast<int64_t>(out.size()) < most_seeds; i += step) {
+            if (auto c = member(family.at(i), "family:" + family.name())) {
                 out.push_back(std::move(*c));
             }
         }
@@ -59,13 +53,14 @@ public:
 
     std::vector<Candidate> expand(const Candidate &from, size_t most) override {
         std::vector<Candidate> out;
-        for (const auto &[knob, values] : domains) {
-            for (const std::string &value : values) {
-                KnobValues next = complete(from.knobs);
-                if (next[knob] == value || out.size() >= most) {
+        KnobValues values = values_of(from);
+        for (const Family::Domain &d : family.domains()) {
+            for (const std::string &value : d.values) {
+                KnobValues next = values;
+                if (next[d.knob] == value || out.size() >= most) {
                     continue;
                 }
-                next[knob] = value;
+                next[d.knob] = value;
                 if (auto c = member(next, "beam:knob")) {
                     out.push_back(std::move(*c));
                 }
@@ -75,14 +70,12 @@ public:
     }
 
     std::optional<Candidate> mutate(const Candidate &from, Rng &rng) override {
-        for (int i = 0; i < tries && !domains.empty(); i++) {
-            KnobValues next = complete(from.knobs);
-            const auto &[knob, values] = domains[rng() % domains.size()];
-            const std::string &value = values[rng() % values.size()];
-            if (next[knob] == value) {
+        KnobValues values = values_of(from);
+        for (int i = 0; i < tries; i++) {
+            KnobValues next = family.neighbour(values, rng);
+            if (next == values) {
                 continue;
             }
-            next[knob] = value;
             if (auto c = member(next, "mutate:knob")) {
                 return c;
             }
@@ -91,8 +84,9 @@ public:
     }
 
     std::optional<Candidate> cross(const Candidate &a, const Candidate &b, Rng &rng) override {
+        KnobValues p = values_of(a), q = values_of(b);
         for (int i = 0; i < tries; i++) {
-            KnobValues p = complete(a.knobs), q = complete(b.knobs), next = p;
+            KnobValues next = p;
             for (auto &[knob, value] : next) {
                 value = rng() % 2 ? q[knob] : value;
             }
@@ -108,11 +102,7 @@ public:
 
     std::optional<Candidate> random(Rng &rng) override {
         for (int i = 0; i < tries; i++) {
-            KnobValues values;
-            for (const auto &[knob, domain] : domains) {
-                values[knob] = domain[rng() % domain.size()];
-            }
-            if (auto c = member(values, "random")) {
+            if (auto c = member(family.random(rng), "random")) {
                 return c;
             }
         }
@@ -120,14 +110,17 @@ public:
     }
 
     std::optional<Candidate> adopt(const Schedule &schedule, const std::string &origin) override {
-        // A member, or the family itself with its first values.
-        if (schedule == family) {
+        if (schedule == family.schedule()) {
             return member({}, origin);
         }
-        for (int64_t i = 0; i < std::min<int64_t>(size(), 4096); i++) {
-            auto c = member(values_at(i), origin);
-            if (c && canonicalize(c->schedule).schedule == canonicalize(schedule).schedule) {
-                return c;
+        if (auto values = family.values_of(schedule)) {
+            return member(*values, origin);
+        }
+        const Schedule wanted = canonicalize(schedule).schedule;
+        for (int64_t i = 0; i < std::min<int64_t>(family.size(), 4096); i++) {
+            KnobValues values = family.at(i);
+            if (canonicalize(family.schedule(), values).schedule.statements == wanted.statements) {
+                return member(values, origin);
             }
         }
         return std::nullopt;
@@ -135,39 +128,18 @@ public:
 
 private:
     const Problem &problem;
-    const Schedule family;
-    std::vector<std::pair<std::string, std::vector<std::string>>> domains;
-    bool any = false;
+    Family family;
 
-    int64_t size() const { return std::min<int64_t>(family_size(family), 100000); }
-
-    /// Counted with the first knob fastest: index 0 is what the file names first.
-    KnobValues values_at(int64_t index) const {
-        KnobValues out;
-        for (const auto &[knob, values] : domains) {
-            auto n = static_cast<int64_t>(values.size());
-            out[knob] = values[static_cast<size_t>(index % n)];
-            index /= n;
-        }
-        return out;
+    /// Of a member; of anything else, those of the first.
+    KnobValues values_of(const Candidate &c) const {
+        return family.values_of(c.schedule).value_or(family.at(0));
     }
 
-    KnobValues complete(const KnobValues &some) const {
-        std::vector<Diagnostic> ignored;
-        return complete_knobs(family, some, ignored);
-    }
-
-    std::optional<Candidate> member(const KnobValues &some, const std::string &origin) {
-        KnobValues values = complete(some);
-        std::string reason = reject_reason(problem, family, values);
-        if (!reason.empty()) {
-            rejected_[reason]++;
-            return std::nullopt;
-        }
-        accepted_++;
-        Schedule schedule = canonical(family, values);
-        schedule.name = family.name;
-        return Candidate{std::move(schedule), origin, values};
+    std::optional<Candidate> member(const KnobValues &values, const std::string &origin) {
+        std::string reason;
+        std::optional<Candidate> c = family.member(values, origin, reason);
+        c ? accepted_++ : rejected_[reason]++;
+        return c;
     }
 };
 

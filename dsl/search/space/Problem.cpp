@@ -4,6 +4,7 @@
 #include "dsl/schedule/apply/Condition.h"
 #include "dsl/schedule/apply/Describe.h"
 #include "dsl/search/space/Algorithm.h"
+#include "dsl/search/space/Forms.h"
 #include "dsl/support/Diagnostic.h"
 #include "dsl/target/SeenBy.h"
 
@@ -63,6 +64,11 @@ Problem make_problem(Problem facts) {
     }
     facts.device = seen_by(std::move(facts.device), facts.target);
     read_algorithm(facts);
+    facts.forms = std::make_shared<ProblemForms>();
+    if (const GeneratorInfo *info = find_generator_info(facts.generator)) {
+        facts.alternatives = info->alternatives;
+        std::erase_if(facts.alternatives, [&](const auto &a) { return facts.parameters.count(a.first); });
+    }
     return facts;
 }
 

@@ -17,7 +17,8 @@
 
 namespace kiln::search {
 
-struct Algorithm; // Algorithm.h
+struct Algorithm;    // Algorithm.h
+struct ProblemForms; // Forms.h
 
 struct Problem {
     std::vector<Halide::Func> outputs; ///< without a schedule, and left so
@@ -34,6 +35,10 @@ struct Problem {
     PipelineInfo info;  ///< what holds for all sizes: what a schedule is checked against
     PipelineInfo sized; ///< the same with the extents of these sizes: what its cost is judged by
     std::shared_ptr<const Algorithm> algorithm; ///< arithmetic and accesses of each definition
+    /// Parameters of the generator that choose between forms of one algorithm, with the values that a search may try; those
+    /// that `parameters` has are left out.
+    std::map<std::string, std::vector<std::string>> alternatives;
+    std::shared_ptr<ProblemForms> forms;
 
     /// `gemm x=1024x1024 …`: names the operation and its sizes, not the device.
     std::string name() const;

@@ -79,7 +79,12 @@ private:
         const StageLoops &in = it->second[static_cast<size_t>(stage)];
         std::string loop = in.innermost_at(place.level);
         if (loop.empty()) {
-            throw std::invalid_argument("no loop at the level that a Func is computed at");
+            // The host is so small that it is one tile: what is computed in that tile is computed where the host is.
+            const FuncPlan &h = plan.funcs.at(place.host);
+            if (h.place.where != Where::At) {
+                return directive == std::string("compute_at") ? ".compute_root()" : ".store_root()";
+            }
+            return at_text(h.place, stage_in(h.place.host, place.host), directive);
         }
         std::string host = stage == 0 ? place.host : fmt::format("{}.update({})", place.host, stage - 1);
         return fmt::format(".{}({}, {})", directive, host, loop);

@@ -35,7 +35,7 @@ public:
     virtual std::optional<Candidate> random(Rng &rng) = 0;
 
     /// A schedule from elsewhere (a hand schedule, the database) as a candidate, where it is legal here; for a family
-    /// with its first knobs.
+    /// its first legal member, whose knobs mutate() then changes too.
     virtual std::optional<Candidate> adopt(const Schedule &schedule, const std::string &origin) = 0;
 
     /// How many candidates were made and dropped, by reason: `K0411 more shared memory than the device has`.

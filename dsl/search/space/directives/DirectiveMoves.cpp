@@ -47,19 +47,28 @@ Schedule DirectiveStep::apply(const Schedule &schedule) const {
     return out;
 }
 
-std::vector<DirectiveStep> directive_steps(const Problem &problem, const Schedule &schedule) {
+const std::vector<DirectiveMove> &directive_moves() {
+    static const std::vector<DirectiveMove> moves = {
+        {"loops", 3, propose_loops},
+        {"kinds", 2, propose_kinds},
+        {"places", 3, propose_places},
+        {"storage", 1, propose_storage},
+        {"reductions", 1, propose_reductions},
+        {"ahead", 0.3, propose_ahead},
+        {"specializations", 0.3, propose_specializations},
+        {"tile kernels", 3, propose_tile_kernels},
+        {"removals", 2, propose_removals},
+    };
+    return moves;
+}
+
+std::vector<DirectiveStep> directive_steps(const Problem &problem, const Schedule &schedule,
+                                           const DirectiveMove &move, const std::string &only) {
     CanonicalResult canonical = canonicalize(schedule);
     ScheduleAnalysis analysis = analyse_schedule(canonical.schedule, problem.info, problem.target,
                                                  problem.device.limits, canonical.damaged);
-    Proposals proposals{problem, canonical.schedule, analysis.nest, {}};
-    propose_loops(proposals);
-    propose_kinds(proposals);
-    propose_places(proposals);
-    propose_storage(proposals);
-    propose_reductions(proposals);
-    propose_specializations(proposals);
-    propose_tile_kernels(proposals);
-    propose_removals(proposals);
+    Proposals proposals{problem, canonical.schedule, analysis.nest, only, {}};
+    move.propose(proposals);
     return std::move(proposals.steps);
 }
 

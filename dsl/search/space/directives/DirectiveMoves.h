@@ -25,8 +25,20 @@ struct DirectiveStep {
     Schedule apply(const Schedule &schedule) const;
 };
 
-/// What may be done next, as far as the loop nest tells; the checker judges. Deterministic.
-std::vector<DirectiveStep> directive_steps(const Problem &problem, const Schedule &schedule);
+struct Proposals;
+
+/// A kind of step.
+struct DirectiveMove {
+    const char *name;
+    double weight; ///< how often random changes take it
+    void (*propose)(Proposals &);
+};
+const std::vector<DirectiveMove> &directive_moves();
+
+/// What may be done next by one move, as far as the loop nest tells; the checker judges. Deterministic. With `only`: to that
+/// Func and its wrappers.
+std::vector<DirectiveStep> directive_steps(const Problem &problem, const Schedule &schedule,
+                                           const DirectiveMove &move, const std::string &only = "");
 
 /// One number of the schedule (a factor, with all of its kind that are equal in the same Func's statements) replaced by a
 /// neighbour, or nothing where there is none.

@@ -31,7 +31,9 @@ void propose_loops(Proposals &p) {
             if (l.kind == LoopKind::Serial || l.kind == LoopKind::Parallel) {
                 std::string outer = fresh(stage, l.name + "o"), inner = fresh(stage, l.name + "i");
                 for (int64_t size : step_sizes()) {
-                    if (l.extent && size > *l.extent) {
+                    // Inside others, extents are those of the stages that are not specialized.
+                    bool exact = at.condition.empty() && at.func->compute.kind != NestLevel::Kind::At;
+                    if (exact && l.extent && size > *l.extent) {
                         break;
                     }
                     for (const char *tail : {"Auto", "GuardWithIf", "RoundUp", "ShiftInwards"}) {

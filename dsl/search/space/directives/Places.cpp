@@ -48,7 +48,7 @@ void places_of(Proposals &p, const StageRef &ref, const std::string &self) {
 
 void propose_places(Proposals &p) {
     for (const FuncNest &f : p.nest.funcs) {
-        if (f.is_extern) {
+        if (f.is_extern || !p.wants(f)) {
             continue;
         }
         if (!f.is_input) {

@@ -41,10 +41,14 @@ StageRef Proposals::ref_of(const FuncNest &func, int update) {
     return ref;
 }
 
+bool Proposals::wants(const FuncNest &func) const {
+    return only.empty() || func.name == only || ref_of(func).func == only;
+}
+
 std::vector<Proposals::At> Proposals::stages() const {
     std::vector<At> out;
     for (const FuncNest &f : nest.funcs) {
-        if (f.is_input || f.is_extern) {
+        if (f.is_input || f.is_extern || !wants(f)) {
             continue;
         }
         for (const StageNest &s : f.stages) {

@@ -12,7 +12,10 @@ struct Proposals {
     const Problem &problem;
     const Schedule &schedule; ///< canonical
     const LoopNest &nest;
+    std::string only; ///< the Func (of a wrapper: what it wraps) that is looked at; "": all
     std::vector<DirectiveStep> steps;
+
+    bool wants(const FuncNest &func) const;
 
     /// A stage with loops, and the specialization of it that is meant ("" for the stage itself).
     struct At {
@@ -39,6 +42,7 @@ void propose_kinds(Proposals &);           ///< vectorize, unroll, parallel, gpu
 void propose_places(Proposals &);          ///< compute_root, compute_at, store_at, wrappers
 void propose_storage(Proposals &);         ///< store_in, reorder_storage, bounds of storage
 void propose_reductions(Proposals &);      ///< rfactor, atomic
+void propose_ahead(Proposals &);           ///< prefetch, async
 void propose_specializations(Proposals &); ///< specialize
 void propose_tile_kernels(Proposals &);    ///< directives of tile kernels
 void propose_removals(Proposals &);        ///< one directive fewer

@@ -7,7 +7,7 @@ namespace kiln::search {
 
 void propose_storage(Proposals &p) {
     for (const FuncNest &f : p.nest.funcs) {
-        if (f.is_input || f.is_extern) {
+        if (f.is_input || f.is_extern || !p.wants(f)) {
             continue;
         }
         for (const char *memory : {"Heap", "Stack", "Register", "GPUShared"}) {

@@ -3,12 +3,12 @@
 namespace kiln::search {
 
 void propose_tile_kernels(Proposals &p) {
-    if (p.problem.target.backend != Backend::Cuda) {
+    if (p.problem.target.backend == Backend::Cpu) {
         return;
     }
     auto integer = [](int64_t v) { return Node::integer(v); };
     for (const FuncNest &f : p.nest.funcs) {
-        if (f.is_input || f.is_extern) {
+        if (f.is_input || f.is_extern || !p.wants(f)) {
             continue;
         }
         if (f.tile.count("tile_kernel")) {
@@ -32,6 +32,14 @@ void propose_tile_kernels(Proposals &p) {
                 for (int64_t y : {1, 2, 4}) {
                     p.add("tile kernel", f, "cluster", {integer(x), integer(y)});
                 }
+            }
+            for (const std::string &dim : f.args) {
+                for (int64_t n : {2, 4, 8}) {
+                    p.add("tile kernel", f, "spread", {Node::name(dim), integer(n)});
+                }
+            }
+            for (const char *kind : {"staged", "direct"}) {
+                p.add("tile kernel", f, "epilogue", {Node::name(kind)});
             }
             for (int64_t n : {64, 96, 128, 168, 232, 240}) {
                 for (int64_t m : {24, 32, 40, 64}) {
@@ -61,10 +69,9 @@ void propose_tile_kernels(Proposals &p) {
         for (const StageNest &stage : f.stages) {
             Proposals::At at{Proposals::ref_of(f, stage.update), "", &f, &stage};
             if (stage.update >= 0) {
+                // TF32 rounds what it multiplies: that is for people to allow, not for a search to find.
                 for (const char *kind : {"wgmma", "mma_sync", "fma"}) {
-                    for (const char *precision : {"exact", "tf32"}) {
-                        p.add("tile product", at, "mma", {Node::name(kind), Node::name(precision)});
-                    }
+                    p.add("tile product", at, "mma", {Node::name(kind), Node::name("exact")});
                 }
                 for (int64_t n : {0, 1}) {
                     p.add("tile product", at, "pipeline_stage", {integer(n)});

@@ -1,6 +1,6 @@
 /** \file
- * Schedules with tile kernels (targets with sm_90a), from the form of the algorithm: a sum of products and its readers
- * become one kernel, rows with their reductions another.
+ * Schedules with tile kernels, from the form of the algorithm (KernelForm.h): a sum of products and what follows it become
+ * one kernel, rows with their reductions another, a loop that carries a result over blocks a third.
  */
 #pragma once
 
@@ -8,15 +8,8 @@
 
 namespace kiln::search {
 
-struct TileSketch {
-    std::string name;
-    Schedule schedule; ///< a family: knobs and what they require
-};
-
-/// The families that fit the pipeline, each with its knobs; none on other targets.
-std::vector<TileSketch> tile_families(const PlanContext &context);
-
-/// Members of them, a few each.
-std::vector<TileSketch> tile_sketches(const PlanContext &context);
+/// The families that fit the pipeline, each with its knobs, the more promising first; none on targets without tile kernels.
+/// A knob that bears the name of one of the generator's parameters chooses the algorithm too.
+std::vector<Schedule> tile_families(const PlanContext &context);
 
 } // namespace kiln::search
