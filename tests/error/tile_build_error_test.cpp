@@ -349,5 +349,24 @@ TEST(TileBuildError, a_cluster_along_a_loop_that_is_not) {
               "1 error, 0 warnings\n");
 }
 
+TEST(TileBuildError, a_tf32_operand_that_lies_across_the_sum) {
+    ImageParam x{Float(32), 2, "x"}, w{Float(32), 2, "w"};
+    RDom k{0, 64, "k"};
+    Func acc{"acc"}, y{"y"};
+    acc(n, m) = 0.0f;
+    acc(n, m) += x(k, m) * w(n, k);
+    y(n, m) = acc(n, m);
+    TilePlan p = plan();
+    p.products["acc"].tf32 = true;
+    p.copies["x"].stages = p.copies["w"].stages = 2;
+    EXPECT_EQ(
+        refusal([&] { run_passes(build_kernel(p, {y}), limits_of(Target::parse("cuda sm_90a"))); }),
+        "error[K1140]: the product in `acc` reads `w`, whose neighbours in memory run along `n`: wgmma reads "
+        "TF32 operands with neighbours along the sum `k` only\n"
+        "   = help: ?\n"
+        "\n"
+        "1 error, 0 warnings\n");
+}
+
 } // namespace
 } // namespace kiln::tile
