@@ -363,7 +363,8 @@ TEST(TileBuildError, a_tf32_operand_that_lies_across_the_sum) {
         refusal([&] { run_passes(build_kernel(p, {y}), limits_of(Target::parse("cuda sm_90a"))); }),
         "error[K1140]: the product in `acc` reads `w`, whose neighbours in memory run along `n`: wgmma reads "
         "TF32 operands with neighbours along the sum `k` only\n"
-        "   = help: ?\n"
+        "   = help: transpose it before the kernel: a Func `t(k, n) = w(n, k)` with `t.compute_root()`\n"
+        "   = help: or take `mma(fma)`, which reads either\n"
         "\n"
         "1 error, 0 warnings\n");
 }
