@@ -492,7 +492,8 @@ std::vector<Program> tile_programs() {
         attention_program({.name = "attention_full"}),
         attention_program(
             {.name = "attention_window", .group = 2, .with_lse = false, .mask = window, .change = softcap}),
-        attention_program({.name = "attention_distance", .with_lse = false, .mask = causal, .change = distance}),
+        attention_program(
+            {.name = "attention_distance", .with_lse = false, .mask = causal, .change = distance}),
         sigmoid_attention()};
 }
 
