@@ -96,7 +96,7 @@ TEST_F(Tile, ParametersGridAndBlock) {
     EXPECT_EQ(map.type, 9u);
     EXPECT_EQ(map.rank, 2u);
     EXPECT_EQ(map.swizzle, 3u);
-    EXPECT_EQ(map.promotion, 3u);
+    EXPECT_EQ(map.promotion, 2u); // rows begin at 128 bytes
     EXPECT_EQ(map.extents[0], 64u);
     EXPECT_EQ(map.extents[1], 8u);
     EXPECT_EQ(map.strides[0], 144u);
