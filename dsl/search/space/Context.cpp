@@ -91,6 +91,25 @@ double PlanContext::cost_of(const std::string &func) const {
            static_cast<double>(algorithm(func).stages[0].reads.size());
 }
 
+bool PlanContext::read_alike(const std::string &func, size_t dim) const {
+    for (const std::string &caller : info(func).callers) {
+        const IndexInfo *first = nullptr;
+        for (const StageInfo &stage : info(caller).stages) {
+            for (const ReadInfo &read : stage.reads) {
+                if (read.func != func || dim >= read.indices.size()) {
+                    continue;
+                }
+                const IndexInfo &index = read.indices[dim];
+                if (!index.is_affine || (first && index.terms != first->terms)) {
+                    return false;
+                }
+                first = &index;
+            }
+        }
+    }
+    return true;
+}
+
 bool PlanContext::read_once(const std::string &func) const {
     double reads = 0;
     bool elementwise = true;

@@ -35,6 +35,9 @@ public:
     bool reduces_contiguous(const std::string &func) const;
     /// Operations of one value, with those of Funcs that are inlined by `plan`.
     double cost_of(const std::string &func) const;
+    /// Whether each reader's reads move alike along a dimension: how much of it one tile needs does not depend on where the
+    /// tile lies, as it does where `f(x)` and `f(0)` are read.
+    bool read_alike(const std::string &func, size_t dim) const;
     /// Each value is read at most once: inlining it costs nothing.
     bool read_once(const std::string &func) const;
 

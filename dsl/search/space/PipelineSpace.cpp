@@ -83,7 +83,11 @@ public:
                 }
             }
         }
+        size_t looked_at = 0;
         for (const Policy &policy : seed_policies(cx)) {
+            if (looked_at++ >= affordable(600)) {
+                break;
+            }
             add(accept_plan(make_plan(cx, policy, nullptr), "seed:" + policy.name));
         }
         return out;
@@ -95,7 +99,7 @@ public:
                 return c;
             }
         }
-        for (int i = 0; i < mutation_tries; i++) {
+        for (int i = 0; i < tries(); i++) {
             Policy policy = random_policy(cx, rng);
             if (auto c = accept_plan(make_plan(cx, policy, &rng), "random")) {
                 return c;
@@ -105,6 +109,7 @@ public:
     }
 
     std::vector<Candidate> expand(const Candidate &from, size_t most) override {
+        most = std::min(most, affordable(1500));
         std::vector<Candidate> out;
         if (std::optional<Plan> plan = plan_of(cx, from.schedule)) {
             // Turn by turn, so that each move has its part where there are too many.
@@ -112,11 +117,13 @@ public:
             for (const Move &move : all_moves()) {
                 steps.push_back(move.steps(cx, *plan));
             }
-            for (size_t i = 0; out.size() < most; i++) {
+            size_t tried = 0, most_tried = 4 * most;
+            for (size_t i = 0; out.size() < most && tried < most_tried; i++) {
                 bool any = false;
                 for (size_t m = 0; m < steps.size() && out.size() < most; m++) {
-                    if (i < steps[m].size()) {
+                    if (i < steps[m].size() && tried < most_tried) {
                         any = true;
+                        tried++;
                         Plan next = *plan;
                         steps[m][i].apply(next);
                         if (auto c = accept_plan(next, std::string("beam:") + all_moves()[m].name)) {
@@ -165,7 +172,7 @@ public:
     std::optional<Candidate> mutate(const Candidate &from, Rng &rng) override {
         KnobValues values;
         if (const Family *family = family_of(from, values); family && rng() % 5 != 0) {
-            for (int i = 0; i < mutation_tries; i++) {
+            for (int i = 0; i < tries(); i++) {
                 KnobValues next = family->neighbour(values, rng);
                 if (rng() % 3 == 0) {
                     next = family->neighbour(next, rng);
@@ -178,7 +185,7 @@ public:
             }
         }
         std::optional<Plan> plan = plan_of(cx, from.schedule);
-        for (int i = 0; i < mutation_tries; i++) {
+        for (int i = 0; i < tries(); i++) {
             std::optional<Candidate> c =
                 plan && rng() % 20 != 0 ? mutate_plan(*plan, rng) : mutate_schedule(from, rng);
             if (c && !(c->schedule == from.schedule)) {
@@ -192,7 +199,7 @@ public:
         KnobValues one, other;
         const Family *family = family_of(a, one);
         if (family && family == family_of(b, other)) {
-            for (int i = 0; i < mutation_tries; i++) {
+            for (int i = 0; i < tries(); i++) {
                 KnobValues next = one;
                 for (auto &[knob, value] : next) {
                     value = rng() % 2 ? other[knob] : value;
@@ -209,7 +216,7 @@ public:
         if (!p || !q) {
             return std::nullopt;
         }
-        for (int i = 0; i < mutation_tries; i++) {
+        for (int i = 0; i < tries(); i++) {
             Plan child = *p;
             // A Func, with those computed inside it, comes from one parent.
             for (auto &[func, f] : child.funcs) {
@@ -259,6 +266,13 @@ private:
     std::deque<Family> families; ///< of tile kernels, then those that were adopted
     size_t sketches = 0;
 
+    /// Candidates that may be looked at in one go where each takes as long as the pipeline has Funcs: `all` for one.
+    size_t affordable(size_t all) const {
+        return std::max<size_t>(8, all / std::max<size_t>(1, cx.funcs.size()));
+    }
+
+    int tries() const { return static_cast<int>(std::min<size_t>(mutation_tries, affordable(300))); }
+
     Family &add_family(std::shared_ptr<const Schedule> family) {
         return families.emplace_back(problem, std::move(family));
     }
@@ -291,7 +305,7 @@ private:
     /// Its first member, or any.
     std::optional<Candidate> member_like(const Family &family, bool first, Rng &rng,
                                          const std::string &origin) {
-        for (int i = 0; i < mutation_tries; i++) {
+        for (int i = 0; i < tries(); i++) {
             if (auto c = member(family, first && i == 0 ? family.at(0) : family.random(rng), origin)) {
                 return c;
             }

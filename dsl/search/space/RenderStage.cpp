@@ -99,11 +99,17 @@ private:
             size = part;
             made = true;
         }
-        inside(d, name, now, size, made || constant_domain());
+        inside(d, name, now, size, made || constant_domain(d));
     }
 
-    /// Whether the Func's whole region is a constant: it is computed in a tile.
-    bool constant_domain() const { return f.place.where == Where::At && f.place.level >= Inner; }
+    /// Whether what is computed of a dimension is a constant: a part of it, in a tile, by readers that all move alike.
+    bool constant_domain(int d) const {
+        size_t dim = static_cast<size_t>(d);
+        const std::vector<int64_t> &whole = cx.algorithm(func).extents;
+        bool read_there = info.callers.size() == 1 && info.callers[0] == f.place.host;
+        return f.place.where == Where::At && f.place.level >= Inner && read_there && dim < whole.size() &&
+               sizes.domain[dim] < whole[dim] && cx.read_alike(func, dim);
+    }
 
     /// What is left of a dimension inside its tiles: vectors and copies.
     void inside(int d, const std::string &name, std::string now, int64_t size, bool is_constant) {
