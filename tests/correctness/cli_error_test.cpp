@@ -30,8 +30,8 @@ protected:
     }
 };
 
-const std::string commands =
-    "new, list, build, schedule, check, bench, watch, tune, db, model, explain, device, cache, completion, help";
+const std::string commands = "new, list, build, schedule, check, bench, watch, tune, db, model, explain, "
+                             "device, cache, completion, help";
 
 TEST_F(CliErrorTest, UnknownCommand) {
     expect({"lsit"}, 2,
