@@ -50,11 +50,17 @@ std::vector<FamilyText> carried_families(const PlanContext &cx, const CarriedKer
     }
     const std::string grid = fmt::format("{}", fmt::join(blocks, ", ")), &innermost = blocks.front();
     std::vector<FamilyText> out;
+    // Whether a running maximum may stay behind, and whether consumers issue their products in turn.
     struct Style {
         const char *name, *options;
+        bool lags, turns;
     };
-    for (const Style &style : {Style{"carried", ".persistent(1).dynamic().warpgroups(consumers = rows / 64)"},
-                               Style{"carried_once", ".warpgroups(consumers = rows / 64)"}}) {
+    constexpr const char *dealt = ".persistent(1).dynamic().warpgroups(consumers = rows / 64)",
+                         *once = ".warpgroups(consumers = rows / 64)";
+    for (const Style &style :
+         {Style{"carried", dealt, false, false}, Style{"carried_once", once, false, false},
+          Style{"carried_lag", dealt, true, false}, Style{"carried_turns", dealt, false, true},
+          Style{"carried_lag_turns", dealt, true, true}, Style{"carried_once_turns", once, false, true}}) {
         FamilyText f;
         f.name = style.name;
         f.knobs = "rows in {128, 192, 64}, depth in {2, 3, 1, 4}";
@@ -65,10 +71,11 @@ std::vector<FamilyText> carried_families(const PlanContext &cx, const CarriedKer
             f.add(fmt::format("{}.split({}, {}, {}, rows).reorder({}, {}).gpu_blocks({}).tile_kernel({})",
                               extra, k.row, io, ii, ii, grid, grid, k.output));
         }
-        f.add(k.output + style.options);
+        f.add(k.output + style.options + (style.turns ? ".ping_pong(products)" : ""));
         f.add(fmt::format("{}.compute_at({}, {}).store_in(Register)", k.carrier, k.output, innermost));
         std::vector<std::string> order = cx.info(k.carrier).args;
-        f.add(fmt::format("{}.update().reorder({}, {})", k.carrier, fmt::join(order, ", "), k.loop));
+        f.add(fmt::format("{}.update().reorder({}, {}){}", k.carrier, fmt::join(order, ", "), k.loop,
+                          style.lags ? ".lag(8)" : ""));
         for (const std::string &func : k.inside) {
             f.add(fmt::format("{}.compute_at({}, {}).store_in(Register)", func, k.carrier, k.loop));
             for (size_t i = 0; i < k.products.size(); i++) {
