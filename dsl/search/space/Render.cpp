@@ -101,11 +101,15 @@ private:
             return;
         }
         std::string head, place;
+        bool is_further_out = false;
         if (!info.is_output && f.place.where == Where::Root) {
             head = place = ".compute_root()";
         } else if (f.place.where == Where::At) {
             int stage = stage_in(f.place.host, func);
             head = place = at_text(f.place, stage, "compute_at");
+            // Further out than planned, it computes more than a tile of its host needs.
+            is_further_out = place.find(fmt::format("({},", f.place.host)) == std::string::npos &&
+                             place.find(fmt::format("({}.update(", f.place.host)) == std::string::npos;
             if (f.store && f.store->where == Where::Root) {
                 head += ".store_root()";
             } else if (f.store) {
@@ -127,6 +131,8 @@ private:
             head += fmt::format(".align_storage({}, {})", info.args[innermost], f.align);
         }
         PlanContext::Sizes sizes = cx.sizes(plan, func);
+        FuncPlan placed = f;
+        placed.place.level = is_further_out ? Outer : f.place.level;
         for (size_t s = 0; s < info.stages.size(); s++) {
             StageLoops stage;
             std::string calls;
@@ -134,7 +140,7 @@ private:
                 body += render_rfactor(cx, func, f, static_cast<int>(s), place, sizes);
                 stage.levels.assign(Reduce + 1, "");
             } else {
-                calls = render_stage(cx, func, f, static_cast<int>(s), sizes, stage);
+                calls = render_stage(cx, func, placed, static_cast<int>(s), sizes, stage);
             }
             loops[func].push_back(std::move(stage));
             std::string name = s == 0 ? func : fmt::format("{}.update({})", func, s - 1);
