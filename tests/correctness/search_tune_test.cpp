@@ -180,9 +180,11 @@ TEST_F(SearchTuneTest, KilledItGoesOn) {
     EXPECT_LT(kept, 12);
     CliRun run = kiln(tune({"--trials", "12", "-o", "out", "--resume", "--json"}));
     ASSERT_EQ(run.code, 0) << run.err;
-    EXPECT_EQ(trials_kept(), 12);
-    EXPECT_EQ(run.json()["trials"].size(), static_cast<size_t>(12 - kept)) << "only what was missing";
-    EXPECT_EQ(run.json()["progress"]["trials"], 12);
+    // So small a problem has few schedules, and the moves may find no twelfth one.
+    const int64_t now = trials_kept();
+    EXPECT_TRUE(now == 12 || (now > kept && run.json()["ended"] == "space exhausted")) << run.out;
+    EXPECT_EQ(run.json()["trials"].size(), static_cast<size_t>(now - kept)) << "only what was missing";
+    EXPECT_EQ(run.json()["progress"]["trials"], now);
 }
 
 TEST_F(SearchTuneTest, CtrlCKeepsAll) {
