@@ -129,7 +129,7 @@ public:
             o.times.ms = truth(GridSpace::point(job.schedule));
             if (!job.incumbent.empty()) {
                 o.times.incumbent_ms = truth(GridSpace::point(job.incumbent));
-                o.times.ratio = o.times.incumbent_ms / o.times.ms;
+                o.times.ratio = o.times.ratio_low = o.times.ratio_high = o.times.incumbent_ms / o.times.ms;
             }
         } else {
             o.message = "planted";
@@ -363,7 +363,7 @@ TEST_F(SearchTest, ALuckySampleDoesNotWin) {
             std::optional<Outcome> o = FakeMeasurer::next(s);
             if (o && GridSpace::point(jobs.back().schedule) == std::pair(4, 4) && seen_++ == 0) {
                 o->times.ms = 0.5;
-                o->times.ratio = o->times.incumbent_ms / 0.5;
+                o->times.ratio = o->times.ratio_low = o->times.incumbent_ms / 0.5;
             }
             return o;
         }
@@ -375,6 +375,28 @@ TEST_F(SearchTest, ALuckySampleDoesNotWin) {
     EXPECT_EQ(GridSpace::point(r.best[0].job.schedule), std::pair(11, 6));
     EXPECT_EQ(r.ended, "space exhausted") << "and a space that has no more ends the search";
     EXPECT_GT(r.progress.done, 200);
+}
+
+TEST_F(SearchTest, WhatMayBeNoiseIsNotFaster) {
+    // All seem twice as fast as the incumbent, with intervals that hold 1: the first one stays the best.
+    class Noisy : public FakeMeasurer {
+    public:
+        std::optional<Outcome> next(double s) override {
+            std::optional<Outcome> o = FakeMeasurer::next(s);
+            if (o && o->times.ratio > 0) {
+                o->times.ratio = 2;
+                o->times.ratio_low = 0.7;
+            } else if (o) {
+                o->times.ms = 10; // the first ones, with nothing to race against
+            }
+            return o;
+        }
+    } noisy;
+    Database db(path);
+    SearchResult r = search(problem, space, Model::analytic(), noisy, db, options(6));
+    ASSERT_FALSE(r.best.empty());
+    EXPECT_EQ(r.best[0].job.origin, "plain");
+    EXPECT_NEAR(r.best[0].score_ms, 10, 1e-9);
 }
 
 TEST_F(SearchTest, TheBudgetIsKept) {

@@ -349,8 +349,13 @@ private:
             trial.predicted_sigma = flying.ranked.prediction.sigma;
         }
         if (trial.outcome.ok()) {
+            // Faster than the incumbent only where the interval says so: on a busy machine a lucky ratio must not take its
+            // place, and the next ones race against it.
             auto score = [](const Times &t, double incumbent) {
-                return t.ratio > 0 && incumbent > 0 ? incumbent / t.ratio : t.ms;
+                if (t.ratio <= 0 || incumbent <= 0) {
+                    return t.ms;
+                }
+                return incumbent / (t.ratio > 1 && t.ratio_low <= 1 ? 1 : t.ratio);
             };
             trial.score_ms = score(trial.outcome.times, flying.incumbent_score);
             trial.cool_score_ms = score(trial.outcome.cool, flying.incumbent_cool_score);
