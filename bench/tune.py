@@ -162,7 +162,7 @@ def main():
             continue
         search = {"trials": found["progress"]["trials"], "seconds": found["progress"]["seconds"],
                   "default_ms": found["progress"]["baseline_ms"], "ended": found["ended"],
-                  "origin": found["best"][0]["origin"], "failed": found["progress"]["failed"],
+                  "origin": found["best"][0]["origin"] if found["best"] else "plain, not measured", "failed": found["progress"]["failed"],
                   "rejected": sum(found["progress"]["rejected"].values()), "model_error": found["model_error"],
                   "budget": args.budget}
         rows, failed = [], {}
