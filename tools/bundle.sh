@@ -48,7 +48,7 @@ make_bundle() {
     local bundle=${1:-$KILN_ROOT/out/gpu-bundle} halide packed
     run_setup
     configure_main
-    build_tree build kiln_program kiln_generators kiln_runtime kiln-build kiln-measure autoschedule_kiln kiln_mpi
+    build_installed
 
     step "gathering programs and libraries in $bundle"
     rm -rf -- "$bundle"

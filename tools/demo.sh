@@ -6,7 +6,7 @@ run_demo() {
     local prefix=$KILN_ROOT/out/kiln out=$KILN_ROOT/out/demo
     run_setup
     configure_main
-    build_tree build kiln_program kiln_generators kiln_runtime kiln-build kiln-measure autoschedule_kiln kiln_mpi
+    build_installed
     step "installing Kiln into out/kiln"
     mkdir -p -- "$out"
     quietly "$KILN_LOG/install.log" cmake --install build --prefix "$prefix"

@@ -44,3 +44,8 @@ build_tree() {
     ninja -C "$folder" -j "$(jobs_here)" "$@" || die "the build of $folder failed; see the first error above"
     step_done
 }
+
+# What `cmake --install build` takes, without the tests.
+build_installed() {
+    build_tree build kiln_program kiln_generators kiln_runtime kiln-build kiln-measure autoschedule_kiln kiln_mpi
+}

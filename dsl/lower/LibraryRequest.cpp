@@ -174,6 +174,11 @@ bool serves(const VariantRequest &variant, const std::string &generator, std::ve
     return fits;
 }
 
+/// Whether the last of `variants` serves every call, so that none behind it would ever run.
+bool serves_all(const std::vector<VariantRequest> &variants) {
+    return !variants.empty() && variants.back().conditions.empty();
+}
+
 } // namespace
 
 std::vector<VariantRequest> choose_schedules(const std::string &generator, const Target &target,
@@ -197,17 +202,14 @@ std::vector<VariantRequest> choose_schedules(const std::string &generator, const
             std::set<std::string> slugs = {target.slug(), plain.stem().string()};
             for (const ListedVariant &listed : listed_variants(generator, slugs, params, file)) {
                 std::vector<VariantRequest> &list = listed.behind ? behind : variants;
-                if (!list.empty() && list.back().conditions.empty()) {
-                    continue; // that one serves all calls
+                if (serves_all(list)) {
+                    continue;
                 }
                 list.push_back(by_file(target, file / generator / (listed.schedule + ".sched")));
                 list.back().conditions = listed.conditions;
                 list.back().knobs = listed.knobs;
             }
-            if (auto always = std::find_if(variants.begin(), variants.end(),
-                                           [](const VariantRequest &v) { return v.conditions.empty(); });
-                always != variants.end()) {
-                variants.erase(always + 1, variants.end());
+            if (serves_all(variants)) {
                 return all();
             }
             file = plain;

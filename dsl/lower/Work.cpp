@@ -1,5 +1,6 @@
 #include "dsl/lower/Work.h"
 
+#include "dsl/lower/BindSizes.h"
 #include "dsl/schedule/apply/Describe.h"
 #include "dsl/support/Diagnostic.h"
 
@@ -27,48 +28,6 @@ struct Range {
     }
 };
 using Region = std::vector<Range>;
-
-/// Sizes of buffers and values of scalar inputs in place of their names.
-class BindWorkload : public IRMutator {
-public:
-    explicit BindWorkload(const Workload &workload) : workload_(workload) {}
-    using IRMutator::mutate;
-
-protected:
-    Expr visit(const Variable *op) override {
-        if (!op->param.defined()) {
-            return op;
-        }
-        std::string buffer = op->param.name();
-        auto extents = workload_.extents.find(buffer.substr(0, buffer.find('$')));
-        if (op->param.is_buffer() && extents != workload_.extents.end()) {
-            int64_t stride = 1;
-            for (size_t d = 0; d < extents->second.size(); d++) {
-                auto is = [&](const char *what) {
-                    return op->name == fmt::format("{}.{}.{}", buffer, what, d);
-                };
-                if (is("extent")) {
-                    return make_const(op->type, extents->second[d]);
-                }
-                if (is("min")) {
-                    return make_zero(op->type);
-                }
-                if (is("stride")) {
-                    return make_const(op->type, stride);
-                }
-                stride *= extents->second[d];
-            }
-        }
-        if (auto value = workload_.scalars.find(buffer); value != workload_.scalars.end()) {
-            return op->type.is_float() ? make_const(op->type, value->second)
-                                       : make_const(op->type, static_cast<int64_t>(value->second));
-        }
-        return op;
-    }
-
-private:
-    const Workload &workload_;
-};
 
 /// Counts operations outside of indices, each node once, and collects the calls with the indices' calls too.
 class CountOps : public IRGraphVisitor {
@@ -114,7 +73,7 @@ protected:
 class Counter {
 public:
     Counter(const std::vector<Func> &outputs, const Workload &workload)
-        : workload_(workload), bind_(workload) {
+        : workload_(workload), bind_(workload.extents, workload.scalars) {
         for (const Func &output : outputs) {
             for (const auto &[name, function] : find_transitive_calls(output.function())) {
                 environment_.emplace(name, function);
@@ -375,7 +334,7 @@ private:
     }
 
     const Workload &workload_;
-    BindWorkload bind_;
+    BindSizes bind_;
     std::map<std::string, Function> environment_;
     std::vector<Function> order_; ///< producers first
     std::set<std::string> seen_, outputs_;

@@ -182,11 +182,13 @@ TEST(TileSpreadFault, Refusals) {
     });
     const std::vector<Diagnostic> found = verify(k, hopper());
     ASSERT_EQ(found.size(), 2u);
-    for (const Diagnostic &d : found) {
-        const std::string wanted =
-            "error[K1155]: a reduction over 2 blocks along `n`, of which 4 have a part each\n";
-        EXPECT_EQ(render(d, "").substr(0, wanted.size()), wanted);
-    }
+    const std::string first =
+        "error[K1155]: a reduction over 2 blocks along `n`, of which 4 have a part each\n";
+    EXPECT_EQ(render(found[0], ""), first + "  = note: in `top = reduce max over n blocks 2 @L0 of select(%n "
+                                            "+ cluster.rank*256 < x.extent.0, wide, -inf)`, of `top`\n");
+    EXPECT_EQ(render(found[1], ""),
+              first + "  = note: in `total = reduce sum over n blocks 2 @L0 of select(%n + cluster.rank*256 "
+                      "< x.extent.0, e, 0.0)`, of `total`\n");
 }
 
 /// The text in tests/golden/tile, and what ptxas says to it.

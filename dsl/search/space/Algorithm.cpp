@@ -1,5 +1,6 @@
 #include "dsl/search/space/Algorithm.h"
 
+#include "dsl/lower/BindSizes.h"
 #include "dsl/lower/Work.h"
 #include "dsl/schedule/apply/Describe.h"
 #include "dsl/search/space/Problem.h"
@@ -18,48 +19,6 @@ namespace {
 
 using namespace Halide::Internal;
 using Halide::Expr;
-
-/// Sizes and scalars of the problem in place of their names.
-class BindSizes : public IRMutator {
-public:
-    explicit BindSizes(const Problem &problem) : problem(problem) {}
-    using IRMutator::mutate;
-
-protected:
-    Expr visit(const Variable *op) override {
-        if (!op->param.defined()) {
-            return op;
-        }
-        std::string buffer = op->param.name(), base = buffer.substr(0, buffer.find('$'));
-        auto extents = problem.extents.find(base);
-        if (op->param.is_buffer() && extents != problem.extents.end()) {
-            int64_t stride = 1;
-            for (size_t d = 0; d < extents->second.size(); d++) {
-                auto is = [&](const char *what) {
-                    return op->name == fmt::format("{}.{}.{}", buffer, what, d);
-                };
-                if (is("extent")) {
-                    return make_const(op->type, extents->second[d]);
-                }
-                if (is("min")) {
-                    return make_zero(op->type);
-                }
-                if (is("stride")) {
-                    return make_const(op->type, stride);
-                }
-                stride *= extents->second[d];
-            }
-        }
-        if (auto value = problem.scalars.find(base); value != problem.scalars.end()) {
-            return op->type.is_float() ? make_const(op->type, value->second)
-                                       : make_const(op->type, static_cast<int64_t>(value->second));
-        }
-        return op;
-    }
-
-private:
-    const Problem &problem;
-};
 
 /// An index as the nearest affine function of the stage's loops.
 class ReadIndex {
@@ -268,7 +227,8 @@ bool same_args(const Call &a, const Call &b) {
 
 class Reader {
 public:
-    explicit Reader(Problem &problem) : problem(problem), bind(problem), funcs(funcs_of(problem.outputs)) {}
+    explicit Reader(Problem &problem)
+        : problem(problem), bind(problem.extents, problem.scalars), funcs(funcs_of(problem.outputs)) {}
 
     void run() {
         auto algorithm = std::make_shared<Algorithm>();

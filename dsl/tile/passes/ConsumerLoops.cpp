@@ -153,8 +153,8 @@ void Consumer::plain_loop(Body &out, const Stmt &s, const For &f, const std::vec
         // iteration's products run while the next one's operands arrive.
         bool chain = !nested.flights_.empty();
         for (const Flight &x : nested.flights_) {
-            for (const std::string &r :
-                 x.release) { // the next operands arrive in another slot than these lie in
+            // The next operands arrive in another slot than these lie in.
+            for (const std::string &r : x.release) {
                 chain &= k_.ring(r)->depth > 1;
             }
         }
