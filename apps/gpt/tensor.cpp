@@ -55,7 +55,7 @@ Tensor::Tensor(Device device, kiln_type type, int64_t count)
     must(kiln_view_host(&whole_, type, host_.data(), 1, &count, nullptr), "a tensor");
     if (device != Device::Cpu) {
         if (halide_device_malloc(nullptr, &whole_.buffer, interface_of(device)) != 0) {
-            throw NoDevice(std::string("no memory on ") + name_of(device) + ": " + kiln_last_message());
+            throw NoDevice(std::string("cannot use ") + name_of(device) + ": " + kiln_last_message());
         }
         upload();
     }
