@@ -27,9 +27,14 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
 os.environ.setdefault("KMP_BLOCKTIME", "0")
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import openblas_core  # noqa: E402
+
+if openblas_core.core():
+    os.environ.setdefault("OPENBLAS_CORETYPE", openblas_core.core())
+
 import torch  # noqa: E402
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import kernel as kernels  # noqa: E402
 import timing  # noqa: E402
 import works  # noqa: E402
@@ -87,7 +92,9 @@ def find_openblas():
     for name in ("openblas", "openblasp"):
         path = ctypes.util.find_library(name)
         if path:
-            return ctypes.CDLL(path)
+            library = ctypes.CDLL(path)
+            library.openblas_get_config.restype = library.openblas_get_corename.restype = ctypes.c_char_p
+            return library
     return None
 
 
@@ -192,7 +199,8 @@ def write(path, session):
     document = {
         "device": name, "driver": driver() if session.backend != "cpu" else platform.release(),
         "versions": {"kiln": version, "torch": torch.__version__, "cuda": torch.version.cuda, "python": platform.python_version(),
-                     "openblas": session.openblas is not None},
+                     "openblas": session.openblas and session.openblas.openblas_get_config().decode()
+                     + " as " + session.openblas.openblas_get_corename().decode()},
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "command": "bench/run.py " + " ".join(sys.argv[1:]), "rows": session.rows}
     save(path, document)

@@ -38,7 +38,9 @@ run_demo() {
     "$prefix/bin/kiln" device --json >"$out/devices.json"
     step_done
 
-    local program lines=()
+    local program lines=() core
+    core=$("$KILN_PY/bin/python" bench/openblas_core.py)
+    [ -z "$core" ] || export OPENBLAS_CORETYPE=${OPENBLAS_CORETYPE:-$core}
     for program in chains norms products; do
         step "running $program"
         lines+=("$out/$program.jsonl")
