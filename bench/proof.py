@@ -270,7 +270,7 @@ class Session:
                 continue
             import torch
             data = t.contiguous().view(torch.uint8).cpu().flatten()
-            (folder / f"{i}.bin").write_bytes(bytes(data.tolist()))
+            (folder / f"{i}.bin").write_bytes(data.numpy().tobytes())
             described.append({"dtype": str(t.dtype).removeprefix("torch."), "shape": list(t.shape), "file": f"{i}.bin",
                               "output": output})
         path = folder / "case.json"

@@ -89,7 +89,7 @@ make_bundle() {
     cp -- tools/bundle_run.sh "$bundle/run.sh"
     cp -- tools/bundle_run.py "$bundle/run.py"
     mkdir -p -- "$bundle/bench"
-    cp -- bench/*.py "$bundle/bench/"
+    cp -- bench/*.py bench/*.txt "$bundle/bench/"
     cp -R -- schedules "$bundle/"
     local kib
     kib=$(du -sk --apparent-size -- "$bundle" | cut -f1)

@@ -70,6 +70,36 @@ TEST(TileLayout, WgmmaFragmentsShareRows) {
     }
 }
 
+/// What a warp reads of both operands at once: few different rows, and those of any 8 neighbours in other banks where the 16-byte
+/// chunks of 8 rows behind one another are swizzled apart.
+TEST(TileLayout, FmaFragment) {
+    for (const auto &[rows, cols, groups] : {std::tuple{256, 128, 2}, {128, 64, 1}, {64, 16, 2}}) {
+        const RegisterLayout l = fma_fragment("i", rows, "j", cols, groups);
+        ASSERT_EQ(l.thread_count(), 128 * groups);
+        expect_bijection(l, rows, cols);
+        for (int r = 0; r < l.register_count(); r++) {
+            for (int t = 0; t < l.thread_count(); t += 8) {
+                for (const char *axis : {"i", "j"}) {
+                    std::set<int> read, chunks;
+                    for (int lane = 0; lane < 8; lane++) {
+                        read.insert(l.coordinate(axis, t + lane, r));
+                        chunks.insert(l.coordinate(axis, t + lane, r) % 8);
+                    }
+                    EXPECT_EQ(read.size(), chunks.size());
+                }
+            }
+            for (int warp = 0; warp < l.thread_count(); warp += 32) {
+                std::set<int> is, js;
+                for (int t = warp; t < warp + 32; t++) {
+                    is.insert(l.coordinate("i", t, r));
+                    js.insert(l.coordinate("j", t, r));
+                }
+                EXPECT_EQ(is.size() + js.size(), 12u);
+            }
+        }
+    }
+}
+
 TEST(TileLayout, RowMajorThreads) {
     for (const auto &[rows, cols, warps, vector] : {std::tuple{16, 1024, 8, 4},
                                                     {8, 256, 8, 8},

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 namespace kiln::tile {
 
@@ -13,9 +12,9 @@ using namespace Halide::Internal;
 namespace {
 
 constexpr int widest = 16; ///< bytes of one access
-constexpr int sums_unrolled =
-    512; ///< multiply-adds that stand behind one another: loads of one step run under another
-constexpr int most_ahead = 200; ///< registers of sums, operands and the next operands
+/// Multiply-adds that stand behind one another, so that ptxas puts the loads of one step under those of another. Loads of
+/// single elements have an address each, in registers.
+constexpr int sums_unrolled = 2048, sums_unrolled_of_single = 1024;
 
 } // namespace
 
@@ -132,54 +131,30 @@ void Printer::fma_product(const Mma &m) {
             own.back().names[i] = mine ? all.names[i] : "";
         }
     }
-    using Values = std::array<std::string, 2>; // of a and of b
-    auto declare = [&] {
-        const Values v = {fresh("a"), fresh("b")};
-        line(fmt::format("{} {}[{}][{}], {}[{}][{}];", type, v[0], count[0], steps, v[1], count[1], steps));
-        return v;
-    };
-    auto load = [&](const Values &v, const std::string &k) {
-        load_operand(a, own[0], number[0], v[0], m.axis, k, steps, d.type);
-        load_operand(b, own[1], number[1], v[1], m.axis, k, steps, d.type);
-    };
-    auto multiply = [&](const Values &v) {
-        if (steps > 1) {
-            line("#pragma unroll");
-            open(fmt::format("for (int s = 0; s < {}; s++)", steps));
-        }
-        open_digits(all);
-        const std::string s = steps == 1 ? "0" : "s", sum = fmt::format("{}[{}]", acc, all.sum(all.own())),
-                          x = fmt::format("{}[{}][{}]", v[0], all.sum(number[0]), s),
-                          y = fmt::format("{}[{}][{}]", v[1], all.sum(number[1]), s);
-        line(d.type.is_float() ? fmt::format("{} = {};", sum, dialect_.fma(x, y, sum))
-                               : fmt::format("{} += {} * {};", sum, x, y));
-        close_digits(all);
-        if (steps > 1) {
-            close();
-        }
-    };
     open("");
-    const std::string k = fresh("k");
-    const int sums = d.registers.register_count() * steps, operands = (count[0] + count[1]) * steps;
-    const bool ahead = k_.plan.producers > 0 && extent % (2 * steps) == 0 && extent > 2 * steps &&
-                       d.registers.register_count() + 2 * operands <= most_ahead;
-    const int at_once = ahead ? 2 * steps : steps;
-    const Values now = ahead ? declare() : Values();
-    if (ahead) {
-        line("// The next operands come while these are multiplied; behind the last the first once more, in "
-             "vain.");
-        load(now, "0");
+    const std::string k = fresh("k"), x = fresh("a"), y = fresh("b");
+    const bool vectors = steps > 1 && a.shared.inner == m.axis && b.shared.inner == m.axis;
+    const int unrolled = (vectors ? sums_unrolled : sums_unrolled_of_single) /
+                         std::max(1, d.registers.register_count() * steps);
+    line(fmt::format("#pragma unroll {}", std::clamp(unrolled, 1, extent / steps)));
+    open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2})", k, extent, steps));
+    line(fmt::format("{} {}[{}][{}], {}[{}][{}];", type, x, count[0], steps, y, count[1], steps));
+    load_operand(a, own[0], number[0], x, m.axis, k, steps, d.type);
+    load_operand(b, own[1], number[1], y, m.axis, k, steps, d.type);
+    if (steps > 1) {
+        line("#pragma unroll");
+        open(fmt::format("for (int s = 0; s < {}; s++)", steps));
     }
-    const int unrolled = sums_unrolled / std::max(1, sums * at_once / steps);
-    line(fmt::format("#pragma unroll {}", std::clamp(unrolled, 1, extent / at_once)));
-    open(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2})", k, extent, at_once));
-    const Values next = declare();
-    load(next, ahead ? fmt::format("({} + {})", k, steps) : k);
-    if (ahead) {
-        multiply(now);
-        load(now, fmt::format("(({} + {}) % {})", k, 2 * steps, extent));
+    open_digits(all);
+    const std::string s = steps == 1 ? "0" : "s", sum = fmt::format("{}[{}]", acc, all.sum(all.own())),
+                      left = fmt::format("{}[{}][{}]", x, all.sum(number[0]), s),
+                      right = fmt::format("{}[{}][{}]", y, all.sum(number[1]), s);
+    line(d.type.is_float() ? fmt::format("{} = {};", sum, dialect_.fma(left, right, sum))
+                           : fmt::format("{} += {} * {};", sum, left, right));
+    close_digits(all);
+    if (steps > 1) {
+        close();
     }
-    multiply(next);
     close();
     close();
 }

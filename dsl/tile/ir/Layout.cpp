@@ -93,7 +93,7 @@ RegisterLayout fma_fragment(const std::string &row, int rows, const std::string 
                             int warpgroups) {
     RegisterLayout l;
     const int band = rows / warpgroups;
-    l.threads = {{col, 16, 1}, {row, 8, 1}};
+    l.threads = {{row, 2, 1}, {col, 8, 1}, {row, 2, 2}, {col, 2, 8}, {row, 2, 4}};
     add(l.threads, row, warpgroups, band);
     add(l.registers, col, cols / 16, 16);
     add(l.registers, row, band / 8, 8);

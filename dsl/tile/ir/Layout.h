@@ -43,8 +43,9 @@ struct RegisterLayout {
 RegisterLayout wgmma_fragment(const std::string &row, int rows, const std::string &col, int cols,
                               int warpgroups);
 
-/// Accumulator of products by multiply-add: 16 threads across, 8 down in each warpgroup, each with every 16th column
-/// and every 8th row of its part, so that the threads of a warp read neighbouring rows of their operands.
+/// Accumulator of products by multiply-add: in each warpgroup 16 threads across and 8 down, each with every 16th column and
+/// every 8th row of its part. A warp holds 4 rows by 8 columns, so that it reads the fewest different rows of its operands (12;
+/// 2 by 16 would read 18), and any 8 neighbours of it read rows whose 16-byte chunks lie in different banks.
 RegisterLayout fma_fragment(const std::string &row, int rows, const std::string &col, int cols,
                             int warpgroups);
 

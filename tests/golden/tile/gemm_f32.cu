@@ -95,11 +95,11 @@ gemm_f32_kernel(const __grid_constant__ TensorMap map_x_32_128_128_clipped, cons
         int slot_ring = 0;
         u32 phase_ring = 0;
         int held_ring = 0;
-        const int at_m = thread / 16 % 8 + thread / 128 * 64;
-        const int at_n = thread % 16;
+        const int at_m = thread % 2 + thread / 16 % 2 * 2 + thread / 64 % 2 * 4 + thread / 128 * 64;
+        const int at_n = thread / 2 % 8 + thread / 32 % 2 * 8;
         const int i_no = divide_by(blockIdx.x, r_mo);
         const int i_mo = blockIdx.x - i_no * n_mo;
-        float t_acc[32]; // threads(n:16, m:8, m*64:2) registers(n*16:4, m*8:8)
+        float t_acc[32]; // threads(m:2, n:8, m*2:2, n*8:2, m*4:2, m*64:2) registers(n*16:4, m*8:8)
         if ((0 < ((x_extent_0 + 63) >> 6))) {
 #pragma unroll 1
             for (int i_ko = 0; i_ko < ((x_extent_0 + 63) >> 6); i_ko++) {
@@ -115,42 +115,24 @@ gemm_f32_kernel(const __grid_constant__ TensorMap map_x_32_128_128_clipped, cons
                     }
                 }
                 {
-                    float a1[8][4], b2[4][4];
-                    // The next operands come while these are multiplied; behind the last the first once more, in vain.
-#pragma unroll
-                    for (int i1 = 0; i1 < 8; i1++) {
-                        const uint4 v3 = *(const uint4 *)(smem + slot_ring * 32768 + xs_at(0, at_m) + i1 * 1024);
-                        a1[i1][0] = __uint_as_float(v3.x);
-                        a1[i1][1] = __uint_as_float(v3.y);
-                        a1[i1][2] = __uint_as_float(v3.z);
-                        a1[i1][3] = __uint_as_float(v3.w);
-                    }
-#pragma unroll
-                    for (int e = 0; e < 4; e++) {
-                        const uint4 v4 = *(const uint4 *)(smem + 131072 + slot_ring * 16384 + ws_at(0, at_n) + e * 2048);
-                        b2[e][0] = __uint_as_float(v4.x);
-                        b2[e][1] = __uint_as_float(v4.y);
-                        b2[e][2] = __uint_as_float(v4.z);
-                        b2[e][3] = __uint_as_float(v4.w);
-                    }
-#pragma unroll 2
-                    for (int k0 = 0; k0 < 64; k0 += 8) {
-                        float a5[8][4], b6[4][4];
+#pragma unroll 16
+                    for (int k0 = 0; k0 < 64; k0 += 4) {
+                        float a1[8][4], b2[4][4];
 #pragma unroll
                         for (int i1 = 0; i1 < 8; i1++) {
-                            const uint4 v7 = *(const uint4 *)(smem + slot_ring * 32768 + xs_at((k0 + 4), at_m) + i1 * 1024);
-                            a5[i1][0] = __uint_as_float(v7.x);
-                            a5[i1][1] = __uint_as_float(v7.y);
-                            a5[i1][2] = __uint_as_float(v7.z);
-                            a5[i1][3] = __uint_as_float(v7.w);
+                            const uint4 v3 = *(const uint4 *)(smem + slot_ring * 32768 + xs_at(k0, at_m) + i1 * 1024);
+                            a1[i1][0] = __uint_as_float(v3.x);
+                            a1[i1][1] = __uint_as_float(v3.y);
+                            a1[i1][2] = __uint_as_float(v3.z);
+                            a1[i1][3] = __uint_as_float(v3.w);
                         }
 #pragma unroll
                         for (int e = 0; e < 4; e++) {
-                            const uint4 v8 = *(const uint4 *)(smem + 131072 + slot_ring * 16384 + ws_at((k0 + 4), at_n) + e * 2048);
-                            b6[e][0] = __uint_as_float(v8.x);
-                            b6[e][1] = __uint_as_float(v8.y);
-                            b6[e][2] = __uint_as_float(v8.z);
-                            b6[e][3] = __uint_as_float(v8.w);
+                            const uint4 v4 = *(const uint4 *)(smem + 131072 + slot_ring * 16384 + ws_at(k0, at_n) + e * 2048);
+                            b2[e][0] = __uint_as_float(v4.x);
+                            b2[e][1] = __uint_as_float(v4.y);
+                            b2[e][2] = __uint_as_float(v4.z);
+                            b2[e][3] = __uint_as_float(v4.w);
                         }
 #pragma unroll
                         for (int s = 0; s < 4; s++) {
@@ -159,32 +141,6 @@ gemm_f32_kernel(const __grid_constant__ TensorMap map_x_32_128_128_clipped, cons
 #pragma unroll
                                 for (int e = 0; e < 4; e++) {
                                     t_acc[i1 * 4 + e] = fmaf(a1[i1][s], b2[e][s], t_acc[i1 * 4 + e]);
-                                }
-                            }
-                        }
-#pragma unroll
-                        for (int i1 = 0; i1 < 8; i1++) {
-                            const uint4 v9 = *(const uint4 *)(smem + slot_ring * 32768 + xs_at(((k0 + 8) % 64), at_m) + i1 * 1024);
-                            a1[i1][0] = __uint_as_float(v9.x);
-                            a1[i1][1] = __uint_as_float(v9.y);
-                            a1[i1][2] = __uint_as_float(v9.z);
-                            a1[i1][3] = __uint_as_float(v9.w);
-                        }
-#pragma unroll
-                        for (int e = 0; e < 4; e++) {
-                            const uint4 v10 = *(const uint4 *)(smem + 131072 + slot_ring * 16384 + ws_at(((k0 + 8) % 64), at_n) + e * 2048);
-                            b2[e][0] = __uint_as_float(v10.x);
-                            b2[e][1] = __uint_as_float(v10.y);
-                            b2[e][2] = __uint_as_float(v10.z);
-                            b2[e][3] = __uint_as_float(v10.w);
-                        }
-#pragma unroll
-                        for (int s = 0; s < 4; s++) {
-#pragma unroll
-                            for (int i1 = 0; i1 < 8; i1++) {
-#pragma unroll
-                                for (int e = 0; e < 4; e++) {
-                                    t_acc[i1 * 4 + e] = fmaf(a5[i1][s], b6[e][s], t_acc[i1 * 4 + e]);
                                 }
                             }
                         }
