@@ -80,6 +80,29 @@ class Kernel:
         call = Call(size=ctypes.sizeof(Call))
         if stream:
             call.cuda_stream = stream
+        holders, pointers = self.passed(arguments)
+        array = (ctypes.c_void_p * len(pointers))(*pointers)
+        argv, message = self.argv, self.message
+        address = ctypes.byref(call)
+
+        def run(_keep=(holders, call)):
+            if argv(address, array):
+                raise KernelError(message())
+
+        return run
+
+    def call_on_host(self, arguments):
+        """One call with all tensors on the CPU, whatever the kernel's target: results come back to them."""
+        holders, pointers = self.passed(arguments)
+        if self.argv(None, (ctypes.c_void_p * len(pointers))(*pointers)):
+            raise KernelError(self.message())
+        for view in (h for h in holders if isinstance(h, View)):
+            if self.library.halide_copy_to_host(None, ctypes.byref(view.buffer)):
+                raise KernelError(self.message())
+            self.library.kiln_view_release(None, ctypes.byref(view))
+
+    def passed(self, arguments):
+        """What must live as long as a call, and the pointers that it gets."""
         holders, pointers = [], []
         for argument in arguments:
             if isinstance(argument, (int, float)):
@@ -99,15 +122,7 @@ class Kernel:
                 raise KernelError(self.message())
             holders += [view, argument]
             pointers.append(ctypes.cast(ctypes.byref(view.buffer), ctypes.c_void_p))
-        array = (ctypes.c_void_p * len(pointers))(*pointers)
-        argv, message = self.argv, self.message
-        address = ctypes.byref(call)
-
-        def run(_keep=(holders, call)):
-            if argv(address, array):
-                raise KernelError(message())
-
-        return run
+        return holders, pointers
 
     def message(self):
         return self.library.kiln_last_message().decode()
