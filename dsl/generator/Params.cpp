@@ -1,9 +1,12 @@
 #include "dsl/generator/Params.h"
 
 #include "dsl/generator/Create.h"
+#include "dsl/generator/Load.h"
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
+#include <optional>
 #include <stdexcept>
 
 namespace kiln {
@@ -123,6 +126,29 @@ std::vector<ParamInfo> generator_params(const std::string &name, const Halide::T
     auto generator = create_generator(name, {}, target);
     generator->arginfos();
     return generator_params(*generator);
+}
+
+std::map<std::string, std::string> with_defaults(const std::string &generator,
+                                                 const std::map<std::string, std::string> &given) {
+    std::map<std::string, std::string> all = given;
+    const std::vector<std::string> names = generator_names();
+    if (std::binary_search(names.begin(), names.end(), generator)) {
+        for (const ParamInfo &p : generator_params(generator, Halide::get_host_target())) {
+            all.emplace(p.name, p.fallback);
+        }
+    }
+    return all;
+}
+
+bool same_value(const std::string &a, const std::string &b) {
+    auto number = [](const std::string &text) -> std::optional<double> {
+        char *end = nullptr;
+        const double value = std::strtod(text.c_str(), &end);
+        const bool whole = end != text.c_str() && (*end == 0 || (*end == 'f' && end[1] == 0));
+        return whole ? std::optional(value) : std::nullopt;
+    };
+    const std::optional<double> x = number(a), y = number(b);
+    return a == b || (x && y && *x == *y);
 }
 
 } // namespace kiln

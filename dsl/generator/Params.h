@@ -5,6 +5,7 @@
 
 #include <Halide.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,5 +25,12 @@ std::vector<ParamInfo> generator_params(Halide::Internal::AbstractGenerator &gen
 
 /// Those of a loaded generator, with their defaults. Throws as create_generator.
 std::vector<ParamInfo> generator_params(const std::string &name, const Halide::Target &target);
+
+/// `given`, and the defaults of the parameters that it does not name; just `given` where no such generator is loaded.
+std::map<std::string, std::string> with_defaults(const std::string &generator,
+                                                 const std::map<std::string, std::string> &given);
+
+/// Whether two spellings of a value mean the same: `0`, `0.0` and `0.f`, else the same text.
+bool same_value(const std::string &a, const std::string &b);
 
 } // namespace kiln

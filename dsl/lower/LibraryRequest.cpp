@@ -1,5 +1,7 @@
 #include "dsl/lower/LibraryRequest.h"
 
+#include "dsl/generator/Load.h"
+#include "dsl/generator/Params.h"
 #include "dsl/lower/Condition.h"
 #include "dsl/schedule/Parser.h"
 #include "dsl/schedule/TargetPattern.h"
@@ -35,17 +37,27 @@ VariantRequest by_file(const Target &target, const fs::path &file) {
     return variant;
 }
 
-/// `parameter=value`, which a condition on a call cannot be.
-bool is_parameter(const std::string &word) {
-    size_t equals = word.find('=');
-    return equals != std::string::npos && equals > 0 && equals + 1 < word.size() &&
-           word.find_first_of("=<>!.%", equals + 1) == std::string::npos &&
-           word.find_first_of("<>!.%") == std::string::npos;
+/// `parameter=value` or `parameter!=value`, which a condition on a call cannot be.
+struct Choice {
+    std::string name, value;
+    bool equal = true;
+};
+
+std::optional<Choice> parse_choice(const std::string &word) {
+    const size_t equals = word.find('=');
+    if (equals == std::string::npos || equals == 0) {
+        return std::nullopt;
+    }
+    const bool equal = word[equals - 1] != '!';
+    const Choice choice{word.substr(0, equal ? equals : equals - 1), word.substr(equals + 1), equal};
+    const bool fits = !choice.name.empty() && !choice.value.empty() &&
+                      (choice.name + choice.value).find_first_of("=<>!.%") == std::string::npos;
+    return fits ? std::optional(choice) : std::nullopt;
 }
 
 struct ListedVariant {
     std::string generator, slug, schedule;
-    std::map<std::string, std::string> params;
+    std::vector<Choice> params;
     Knobs knobs;
     std::vector<VariantCondition> conditions;
     bool behind = false; ///< the plain schedule: for calls that it does not take
@@ -62,10 +74,11 @@ bool split_knobs(std::string &schedule, Knobs &knobs) {
     }
     std::istringstream pairs(schedule.substr(open + 1, schedule.size() - open - 2));
     for (std::string pair; std::getline(pairs, pair, ',');) {
-        if (!is_parameter(pair)) {
+        const std::optional<Choice> knob = parse_choice(pair);
+        if (!knob || !knob->equal) {
             return false;
         }
-        knobs[pair.substr(0, pair.find('='))] = pair.substr(pair.find('=') + 1);
+        knobs[knob->name] = knob->value;
     }
     schedule.resize(open);
     return true;
@@ -80,9 +93,8 @@ std::optional<ListedVariant> parse_line(const std::string &text) {
         return std::nullopt;
     }
     while (words >> word) {
-        if (condition.empty() && is_parameter(word)) {
-            size_t equals = word.find('=');
-            listed.params[word.substr(0, equals)] = word.substr(equals + 1);
+        if (std::optional<Choice> choice = parse_choice(word); choice && condition.empty()) {
+            listed.params.push_back(*choice);
         } else if (condition.empty() && word == "behind") {
             listed.behind = true;
         } else {
@@ -101,10 +113,11 @@ std::optional<ListedVariant> parse_line(const std::string &text) {
     return chooses ? std::optional(listed) : std::nullopt;
 }
 
-/// The lines of FOLDER/variants.txt for the generator with `params` and a target of one of those slugs.
+/// The lines of FOLDER/variants.txt for the generator with `params` (and its defaults) and a target of one of those slugs.
 std::vector<ListedVariant> listed_variants(const std::string &generator, const std::set<std::string> &slugs,
-                                           const std::map<std::string, std::string> &params,
+                                           const std::map<std::string, std::string> &given_params,
                                            const fs::path &folder) {
+    const std::map<std::string, std::string> params = with_defaults(generator, given_params);
     std::vector<ListedVariant> variants;
     fs::path list = folder / "variants.txt";
     if (!fs::exists(list)) {
@@ -129,9 +142,9 @@ std::vector<ListedVariant> listed_variants(const std::string &generator, const s
             throw Error(std::move(d));
         }
         bool fits = listed->generator == generator && slugs.count(listed->slug);
-        for (const auto &[name, value] : listed->params) {
-            auto given = params.find(name);
-            fits = fits && given != params.end() && given->second == value;
+        for (const Choice &choice : listed->params) {
+            auto given = params.find(choice.name);
+            fits = fits && (given != params.end() && same_value(given->second, choice.value)) == choice.equal;
         }
         if (fits) {
             variants.push_back(std::move(*listed));
@@ -247,6 +260,7 @@ BuildRequest read_library_request(const std::filesystem::path &file, const Autom
         for (const nlohmann::json &load : json.at("loads")) {
             request.load.push_back(load.get<std::string>());
         }
+        load_generators({request.load.begin(), request.load.end()});
         for (const nlohmann::json &param : json.at("params")) {
             std::string pair = param;
             size_t equals = pair.find('=');

@@ -40,7 +40,6 @@ int compile() {
 /// For the generator's first problem for timing on this machine's device; elsewhere on a common one of its kind.
 std::vector<kiln::VariantRequest> automatic_schedule(const kiln::BuildRequest &request,
                                                      const kiln::Target &target) {
-    kiln::load_generators(request.load);
     const kiln::GeneratorInfo *info = kiln::find_generator_info(request.generator);
     kiln::Workload workload;
     for (const kiln::Workload &w : info ? info->workloads : std::vector<kiln::Workload>()) {

@@ -46,6 +46,35 @@ BuildRequest from_folder(const std::string &generator, const char *target, const
     return build;
 }
 
+/// The first schedule that a call meets: what is not given is the generator's default, and a number may be spelled otherwise.
+TEST(HandSchedules, DefaultsOfParametersChoose) {
+    auto first = [](const std::string &generator, const Params &params) {
+        BuildRequest build;
+        build.generator = generator;
+        ensure_generator(build);
+        const std::vector<VariantRequest> chosen =
+            choose_schedules(generator, Target::parse("cuda sm_90a"), {schedules}, params);
+        return std::filesystem::path(chosen.front().schedule_file).stem().string();
+    };
+    EXPECT_EQ(first("gemm", {}), "cuda_sm_90a_f32");
+    EXPECT_EQ(first("gemm", {{"type", "bfloat16"}}), "cuda_sm_90a_skinny");
+    const std::string d128 = "cuda_sm_90a_d128", bf16 = "bfloat16";
+    auto holds = [&](const Params &params, const std::string &stem) {
+        const std::vector<VariantRequest> chosen =
+            choose_schedules("attention", Target::parse("cuda sm_90a"), {schedules}, params);
+        return std::any_of(chosen.begin(), chosen.end(), [&](const VariantRequest &v) {
+            return std::filesystem::path(v.schedule_file).stem().string() == stem;
+        });
+    };
+    BuildRequest attention;
+    attention.generator = "attention";
+    ensure_generator(attention);
+    EXPECT_TRUE(holds({{"type", bf16}}, d128 + "_full"));
+    EXPECT_TRUE(holds({{"type", bf16}, {"softcap", "0.0"}}, d128 + "_full"));
+    EXPECT_FALSE(holds({{"type", bf16}, {"softcap", "30"}}, d128 + "_full"));
+    EXPECT_FALSE(holds({{"type", bf16}, {"mask", "causal"}}, d128 + "_full"));
+}
+
 TEST(HandSchedules, EveryGeneratorOnTheCpu) {
     for (const char *generator :
          {"chain_relu", "gelu_residual", "swiglu", "gemm", "softmax", "layer_norm", "rms_norm"}) {

@@ -307,6 +307,11 @@ TEST_F(BuildErrors, FolderOfSchedules) {
     EXPECT_EQ(stems({{"type", "float32"}}), "rows if; cpu_avx2; ");
     EXPECT_EQ(stems({{"type", "bfloat16"}, {"batch", "1"}}), "narrow; ");
 
+    std::ofstream(folder.path() / "variants.txt") << "gemm cpu_avx2 narrow type!=bfloat16 batch=2f\n";
+    EXPECT_EQ(stems({{"type", "bfloat16"}, {"batch", "2"}}), "cpu_avx2; ");
+    EXPECT_EQ(stems({{"type", "float32"}, {"batch", "2"}}), "narrow; ");
+    EXPECT_EQ(stems({{"type", "float32"}, {"batch", "1"}}), "cpu_avx2; ");
+
     // Values of knobs, several conditions, and schedules for calls that the plain one does not take.
     std::ofstream(folder.path() / "variants.txt")
         << "gemm cpu_avx2 narrow type=int8 behind x.extent(1) <= 4\n"
