@@ -34,10 +34,15 @@ BF16 = {"type": "bfloat16"}
 GEMM_4096 = ("x=4096x4096", "w=4096x4096", "y=4096x4096")
 ROWS_16384 = ("x=8192x16384", "gamma=8192", "y=8192x16384")
 HEADS_4096 = tuple(f"{name}=128x4096x16x4" for name in "qkvy")
-CUDA = [("gemm 4096", "gemm", BF16, GEMM_4096), ("rms_norm 16384x8192", "rms_norm", BF16, ROWS_16384),
+SWIGLU = ("x=4096x4096", "wg=4096x14336", "wu=4096x14336", "y=14336x4096")
+SKINNY = ("x=4096x64", "w=12288x4096", "y=12288x64")
+CUDA = [("gemm 4096", "gemm", BF16, GEMM_4096), ("gemm 64x12288x4096", "gemm", BF16, SKINNY),
+        ("gated product", "gated_product", {**BF16, "transpose_w": "true"}, SWIGLU),
         ("attention 4096 causal", "attention", {**BF16, "mask": "causal"}, HEADS_4096),
-        ("softmax 8192x4096", "softmax", BF16, "8192x4096 bf16"), ("chain 2^28", "chain_relu", BF16, "2^28 bf16"),
-        ("gemm 1024 f32", "gemm", F32, "1024")]
+        ("attention 4096 softcap", "attention", {**BF16, "softcap": "30"}, HEADS_4096),
+        ("rms_norm 16384x8192", "rms_norm", BF16, ROWS_16384), ("softmax 8192x4096", "softmax", BF16, "8192x4096 bf16"),
+        ("chain 2^28", "chain_relu", BF16, "2^28 bf16"), ("gemm 1024 f32", "gemm", F32, "1024"),
+        ("attention f32", "attention", F32, "N1024"), ("softmax f32", "softmax", F32, "4096x4096")]
 
 
 def run(command, timeout):
