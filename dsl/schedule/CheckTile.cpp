@@ -311,6 +311,17 @@ private:
         }
     }
 
+    /// Whether some product runs one iteration late.
+    bool has_late_product(const TileGroup &g) const {
+        const auto is_late = [this](const StageNest &stage) {
+            const DirectiveCall *c = said(stage.tile, "pipeline_stage");
+            return c && c->args[0].int_value == 1 && said(stage.tile, "mma");
+        };
+        return std::any_of(g.inside.begin(), g.inside.end(), [&](const FuncNest *f) {
+            return std::any_of(f->stages.begin(), f->stages.end(), is_late);
+        });
+    }
+
     void options(const TileGroup &g) {
         const auto &on = g.kernel->tile;
         const DirectiveCall *groups = said(on, "warpgroups");
@@ -338,6 +349,14 @@ private:
                       fmt::format("ping_pong is a game of 2 consumers, and there are {}", rows.consumers),
                       c->span)
                 .helps.push_back("write `warpgroups(2)`");
+        } else if (c && c->args[0].text == "products" && !has_late_product(g)) {
+            cx.report("K1175",
+                      fmt::format("ping_pong(products) takes turns around a product that runs under another, "
+                                  "and none of `{}` does",
+                                  g.kernel->name),
+                      c->span)
+                .helps.push_back("give the last product of a loop with two `pipeline_stage(1)`, or leave "
+                                 "ping_pong out");
         }
         if (const DirectiveCall *c = said(on, "dynamic"); c && !said(on, "persistent")) {
             cx.report("K1175", "`dynamic` hands tiles to blocks that stay, and these do not", c->span)

@@ -256,7 +256,7 @@ Directive ping_pong() {
         "what comes between products.",
         "tiles: with two consumers; each holds a whole tile. products: with a product of pipeline_stage(1). "
         "Left out: the consumers share each tile and go as they come.",
-        {"tiles with another number of consumers than 2", "products without a pipeline_stage"});
+        {"tiles with another number of consumers than 2", "products where no product has pipeline_stage(1)"});
 }
 
 Directive epilogue() {

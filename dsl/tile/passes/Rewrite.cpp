@@ -158,6 +158,15 @@ std::map<std::string, const Stmt *> definitions(const Body &body) {
     return found;
 }
 
+Map *map_of(For &f, const std::string &tile) {
+    for (Stmt &s : f.body) {
+        if (Map *m = s.as<Map>(); m && m->dst == tile) {
+            return m;
+        }
+    }
+    return nullptr;
+}
+
 int count_reads(const Kernel &k, const Body &body, const std::string &tile) {
     int count = 0;
     walk(body, [&](const Stmt &s) {

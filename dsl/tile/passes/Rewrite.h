@@ -21,6 +21,8 @@ void rename_axis(Kernel &k, const std::string &from, const std::string &to);
 bool axes_meet(const Kernel &k, const std::string &a, const std::string &b);
 /// The statement that defines each tile; carried tiles: the loop.
 std::map<std::string, const Stmt *> definitions(const Body &body);
+/// The map that defines the tile in the loop's own body, or null.
+Map *map_of(For &f, const std::string &tile);
 /// How many statements read the tile; a loop that carries it on counts once.
 int count_reads(const Kernel &k, const Body &body, const std::string &tile);
 

@@ -85,15 +85,6 @@ public:
 private:
     Kernel &k_;
 
-    static Map *map_of(For &f, const std::string &tile) {
-        for (Stmt &s : f.body) {
-            if (Map *m = s.as<Map>(); m && m->dst == tile) {
-                return m;
-            }
-        }
-        return nullptr;
-    }
-
     /// The condition of all next values, or nothing.
     Expr condition_of(For &f) const {
         Expr condition;

@@ -60,7 +60,7 @@ private:
                {"leave out its `lag`"});
     }
 
-    /// `behind`: what follows the bodies around.
+    /// `around`: the bodies that `body` is in, from the outermost.
     bool visit(Body &body, std::vector<const Body *> around) {
         around.push_back(&body);
         bool found = false;
@@ -93,15 +93,6 @@ private:
     static bool is_tile(const Expr &e, const std::string &tile) {
         const Variable *v = e.as<Variable>();
         return v && v->name == tile;
-    }
-
-    static Map *map_of(For &f, const std::string &tile) {
-        for (Stmt &s : f.body) {
-            if (Map *m = s.as<Map>(); m && m->dst == tile) {
-                return m;
-            }
-        }
-        return nullptr;
     }
 
     static size_t place_of(const For &f, const std::string &tile) {
