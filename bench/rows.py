@@ -1,20 +1,19 @@
 #!/usr/bin/env python3
 """Times Kiln's tile kernels for rows (softmax, norms) and for gated products on a GPU against PyTorch, eager and compiled, and
-against the device's copy of as many bytes, in one process: CUDA graphs over rotating buffers, rounds interleaved in
-rotating order.
+against the device's copy of the same bytes, in one process: CUDA graphs over rotating buffers, rounds interleaved in rotating order.
 
-usage: rows.py [--schedules FOLDER] [--try FOLDER] … [--knobs GENERATOR:knob=value,…] … [--kiln PATH] [--out FILE]
-               [--only TEXT] … [--rounds N] [--without-compile]
+usage: rows.py [--schedules FOLDER] [--candidate SHAPE=FILE[,knob=value]…] … [--kiln PATH] [--out FILE]
+               [--only TEXT] … [--rounds N] [--runs N] [--without-compile]
 
-Each work runs as the folder of schedules serves it. With --try every FOLDER/GENERATOR/*.sched is timed too, for its values
-of `columns` that hold the row, with each of the sets of knobs; the best is the row's, the others are in `others`.
+Each work runs as the folder of schedules serves it. A candidate is a schedule that the works with SHAPE in their names are timed with
+too; the best is the row's, the others are in `others`. The copy moves what the kernel must read into where it writes, in the same
+buffers: x to y, and where a residual is added, the residual to the sum.
 """
 
 import argparse
 import concurrent.futures
 import os
 import pathlib
-import re
 import sys
 import tempfile
 
@@ -76,39 +75,47 @@ def works():
     yield gated(4096, 14336, 4096)
 
 
+def copied(inputs, outputs):
+    """Pairs of an output and an input of its shape, each input once: what a copy of the same bytes moves."""
+    left = [a for a in inputs if torch.is_tensor(a)]
+    pairs = []
+    for out in outputs:
+        source = next((a for a in left if a.shape == out.shape), None)
+        if source is not None:
+            left = [a for a in left if a is not source]
+            pairs.append((out, source))
+    return pairs
+
+
 class Session:
     def __init__(self, arguments):
         self.arguments = arguments
         self.folder = tempfile.TemporaryDirectory()
         self.rows = []
+        self.built = {}
 
     def candidates(self, work):
         """{name: options of `kiln build`}"""
         target = ["--target", "cuda-sm_90a"]
         found = {"as written": [*target, "--schedule", self.arguments.schedules]}
-        given = [text.split(":", 1) for text in self.arguments.knobs]
-        sets = [[]] + [knobs.split(",") for generator, knobs in given if generator == work["generator"]]
-        for folder in self.arguments.attempts:
-            for file in sorted((pathlib.Path(folder) / work["generator"]).glob("*.sched")):
-                if ("add" in work["params"]) != ("_add" in file.stem):
-                    continue
-                listed = re.search(r"columns in \{([^}]*)\}", file.read_text())
-                fits = [int(c) for c in listed.group(1).split(",") if int(c) >= work["columns"]] if listed else []
-                if listed and (not fits or min(fits) >= 2 * work["columns"]):
-                    continue
-                for knobs in sets:
-                    knobs = [*knobs, f"columns={min(fits)}"] if listed else knobs
-                    found[" ".join([file.stem, *knobs])] = [*target, "--schedule", str(file),
-                                                            *(o for k in knobs for o in ("--knob", k))]
+        for text in self.arguments.candidates:
+            shape, _, rest = text.partition("=")
+            file, *knobs = rest.split(",")
+            if work["name"].startswith(shape):
+                found[" ".join([pathlib.Path(file).stem, *knobs])] = [*target, "--schedule", file,
+                                                                      *(o for k in knobs for o in ("--knob", k))]
         return found
 
     def build(self, work, options, folder):
-        try:
-            return kernels.Kernel(kernels.build(self.arguments.kiln, work["generator"], options, folder, work["params"]))
-        except kernels.KernelError as error:
-            return str(error)
+        key = (work["generator"], *work["params"].values(), *options)
+        if key not in self.built:
+            try:
+                self.built[key] = kernels.Kernel(kernels.build(self.arguments.kiln, work["generator"], options, folder, work["params"]))
+            except kernels.KernelError as error:
+                self.built[key] = str(error)
+        return self.built[key]
 
-    def run(self, work):
+    def run(self, work, number):
         print(work["name"], file=sys.stderr, flush=True)
         choices = self.candidates(work)
         base = pathlib.Path(self.folder.name) / work["name"].replace(" ", "_")
@@ -140,15 +147,13 @@ class Session:
         if not found:
             return
         rivals = {"pytorch": [lambda stream, i=inputs: work["function"](*i) for inputs, _ in sets]}
-        if not self.arguments.without_compile:
+        if number == 1 and not self.arguments.without_compile:
             compiled = torch.compile(work["function"], dynamic=False)
             for inputs, _ in sets:
                 compiled(*inputs)
             rivals["torch.compile"] = [lambda stream, i=inputs: compiled(*i) for inputs, _ in sets]
-        half = work["bytes"] // 2
-        source = [torch.empty(half, dtype=torch.uint8, device="cuda") for _ in sets]
-        target = [torch.empty(half, dtype=torch.uint8, device="cuda") for _ in sets]
-        rivals["copy"] = [lambda stream, a=a, b=b: a.copy_(b) for a, b in zip(target, source)]
+        if copied(*sets[0]):
+            rivals["copy"] = [lambda stream, pairs=copied(*each): [to.copy_(of) for to, of in pairs] for each in sets]
         graphs = {n: products.captured(c) for n, c in rivals.items()}
         graphs |= {f"kiln {n}": products.captured(c) for n, (c, _, _) in found.items()}
         times = products.measure(graphs, len(sets), self.arguments.rounds, False)
@@ -159,36 +164,38 @@ class Session:
             ratio, low, high = timing.paired_ratio(mine, times[rival])
             self.rows.append({
                 "work": work["generator"], "shape": work["name"], "type": "bfloat16", "target": "cuda-sm_90a",
-                "regime": "sustained", "schedule": choice, "knobs": best, "ms": timing.median(mine) * 1e3, "baseline": rival,
+                "regime": "sustained", "run": number, "schedule": choice, "knobs": best, "ms": timing.median(mine) * 1e3, "baseline": rival,
                 "baseline_ms": timing.median(times[rival]) * 1e3, "ratio": ratio, "ratio_low": low, "ratio_high": high,
                 "bytes": work["bytes"], "flops": work["flops"], "error": error, "bound": 2.0**-8,
                 "samples": self.arguments.rounds,
-                "others": {n: timing.median(times["copy"]) / timing.median(times[f"kiln {n}"]) for n in found}})
+                "others": {n: round(timing.median(times[rival]) / timing.median(times[f"kiln {n}"]), 4) for n in found}})
             print(f"  {best:40s} {timing.median(mine) * 1e6:8.1f} us, {ratio:.3f} [{low:.3f}, {high:.3f}] of {rival}",
                   file=sys.stderr, flush=True)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = products.Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, fromfile_prefix_chars="@")
     parser.add_argument("--schedules", default=str(ROOT / "schedules"))
-    parser.add_argument("--try", action="append", default=[], dest="attempts", help="a folder of more schedules to time")
+    parser.add_argument("--candidate", action="append", default=[], dest="candidates", help="SHAPE=FILE[,knob=value]…")
     parser.add_argument("--without-compile", action="store_true", help="leave torch.compile out: it takes seconds a work")
-    parser.add_argument("--knobs", action="append", default=[], help="more values for a generator's knobs to try")
     parser.add_argument("--kiln", default=str(ROOT / "build" / "bin" / "kiln"))
     parser.add_argument("--out", default=str(ROOT / "docs" / "results" / "rows.json"))
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--runs", type=int, default=1, help="torch.compile is in the first only")
     session = Session(parser.parse_args())
     failed = 0
-    for work in works():
-        if session.arguments.only and not any(text in work["name"] for text in session.arguments.only):
-            continue
-        try:
-            session.run(work)
-        except (kernels.KernelError, RuntimeError) as error:
-            failed += 1
-            print(f"  failed: {error}", file=sys.stderr)
-        products.write(session.arguments.out, session)
+    only = session.arguments.only
+    for number in range(1, session.arguments.runs + 1):
+        for work in works():
+            if only and not any(text in work["name"] for text in only):
+                continue
+            try:
+                session.run(work, number)
+            except (kernels.KernelError, RuntimeError) as error:
+                failed += 1
+                print(f"  failed: {error}", file=sys.stderr)
+            products.write(session.arguments.out, session)
     print(session.arguments.out)
     return 1 if failed else 0
 
