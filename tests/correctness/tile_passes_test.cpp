@@ -251,7 +251,8 @@ TEST(TilePasses, ProductsByMultiplyAddTakeAnyType) {
     k.plan.products["acc"].kind = MmaKind::Fma;
     k.tiles.at("xs").type = k.tiles.at("ws").type = Float(32);
     k.axes["k"] = 8;
-    EXPECT_EQ(lowered(k).tile("acc").registers.str(), "threads(n:16, m:8, m*64:2) registers(n*16:16, m*8:8)");
+    EXPECT_EQ(lowered(k).tile("acc").registers.str(),
+              "threads(m:2, n:8, m*2:2, n*8:2, m*4:2, m*64:2) registers(n*16:16, m*8:8)");
     k.axes["n"] = 200;
     EXPECT_EQ(refusal(k),
               "error[K1123]: 200 columns of `acc`: products by multiply-add take a multiple of 16 over 2 "
