@@ -111,10 +111,14 @@ Problem problem_of_hand(const HandSchedule &hand) {
             w.extents = known.bench ? known.extents : w.extents;
         }
     } else {
-        for (const char *b : {"x", "y", "residual", "x_plus_residual"}) {
-            set(b, {n, n});
+        int64_t columns = n;
+        for (const Knob &knob : hand.schedule.knobs) {
+            columns = knob.name == "columns" ? knob.values.at(0) : columns;
         }
-        set("gamma", {n}), set("beta", {n});
+        for (const char *b : {"x", "y", "residual", "x_plus_residual"}) {
+            set(b, {columns, n});
+        }
+        set("gamma", {columns}), set("beta", {columns});
         w.scalars["eps"] = 1e-5;
     }
     return problem_of(op, params, w, hand.target, nominal_device(hand.target));

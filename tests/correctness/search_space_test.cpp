@@ -1,5 +1,6 @@
 // What the space gives: ordinary schedules that parse, are legal and compute what the algorithm says, for any pipeline.
 #include "tests/correctness/search_pipelines.h"
+#include "tests/support/in_child.h"
 
 #include "dsl/schedule/Canonical.h"
 #include "dsl/schedule/Parser.h"
@@ -13,10 +14,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <functional>
-
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace kiln::test {
 namespace {
@@ -47,35 +44,6 @@ std::vector<TestPipeline> all_pipelines() {
         std::erase_if(all, [&](const TestPipeline &p) { return p.name != only; });
     }
     return all;
-}
-
-/// Runs in a child: "ok", a message, or how it died.
-std::string in_child(const std::function<std::string()> &work) {
-    int ends[2];
-    if (pipe(ends) != 0) {
-        return "no pipe";
-    }
-    pid_t child = fork();
-    if (child == 0) {
-        close(ends[0]);
-        alarm(60);
-        std::string text = work();
-        ssize_t written = write(ends[1], text.data(), std::min<size_t>(text.size(), 4000));
-        _exit(written < 0);
-    }
-    close(ends[1]);
-    std::string text;
-    char buffer[4096];
-    for (ssize_t n = 0; (n = read(ends[0], buffer, sizeof buffer)) > 0;) {
-        text.append(buffer, static_cast<size_t>(n));
-    }
-    close(ends[0]);
-    int status = 0;
-    waitpid(child, &status, 0);
-    if (WIFSIGNALED(status)) {
-        return "ended by signal " + std::to_string(WTERMSIG(status));
-    }
-    return WEXITSTATUS(status) == 0 ? text : "died";
 }
 
 std::vector<int32_t> values_of(const TestPipeline &pipeline, const Schedule *schedule) {
@@ -115,7 +83,7 @@ void expect_right(const TestPipeline &pipeline, const std::vector<int32_t> &expe
         }
     });
     // An assertion of LLVM's own costs a search one trial; it must be seldom.
-    if (said == "ended by signal 6") {
+    if (said == "died of signal " + std::to_string(SIGABRT)) {
         aborted++;
         return;
     }

@@ -1,12 +1,10 @@
-#include "dsl/search/database/Database.h"
+#include "dsl/search/database/DatabaseState.h"
 
-#include "dsl/search/database/Sqlite.h"
 #include "dsl/target/CalibrateCpu.h"
 #include "dsl/target/Device.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include <cstdlib>
 #include <set>
@@ -16,8 +14,6 @@ namespace kiln::search {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int64_t version = 1;
 
 // `application_id` tells the file apart from any other program's: "Kiln".
 constexpr int64_t application = 0x4b696c6e;
@@ -37,99 +33,7 @@ CREATE TABLE trials (
 CREATE INDEX trials_by_entry ON trials(entry, status, score);
 )";
 
-constexpr const char *trial_columns =
-    "id, entry, run, score, cool_score, predicted, sigma, loose_key, date, at, job, outcome";
-
-StoredTrial trial_of(const Query &q) {
-    StoredTrial t;
-    t.id = q.integer(0);
-    t.entry = q.integer(1);
-    t.run = q.integer(2);
-    t.score_ms = q.real(3);
-    t.cool_score_ms = q.real(4);
-    t.predicted_ms = q.real(5);
-    t.predicted_sigma = q.real(6);
-    t.loose_key = q.text(7);
-    t.date = q.text(8);
-    t.at_s = q.real(9);
-    t.job = job_from_json(nlohmann::json::parse(q.text(10)));
-    t.outcome = outcome_from_json(nlohmann::json::parse(q.text(11)));
-    return t;
-}
-
-[[noreturn]] void fault(const char *code, std::string message, std::string help) {
-    Diagnostic d;
-    d.code = code;
-    d.message = std::move(message);
-    d.helps = {std::move(help)};
-    throw Error(std::move(d));
-}
-
-std::string dump(const nlohmann::json &json) {
-    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 } // namespace
-
-struct Database::State {
-    Sqlite db;
-    explicit State(const fs::path &path) : db(path) {}
-
-    Entry entry_of(const Query &q) {
-        Entry e;
-        e.id = q.integer(0);
-        e.key = q.text(1);
-        e.work = q.text(2);
-        e.facts.firm = nlohmann::json::parse(q.text(3)).get<std::map<std::string, std::string>>();
-        e.facts.loose = nlohmann::json::parse(q.text(4)).get<std::map<std::string, std::string>>();
-        e.created = q.text(5);
-        e.changed = q.text(6);
-        Query counts(db, "SELECT count(*), sum(status = 'ok'), min(CASE WHEN status = 'ok' THEN score END), "
-                         "min(CASE WHEN status = 'ok' AND cool_score > 0 THEN cool_score END) FROM trials "
-                         "WHERE entry = ?");
-        counts.bind(e.id).step();
-        e.trials = counts.integer(0);
-        e.ok = counts.integer(1);
-        e.best_ms = counts.real(2);
-        e.best_cool_ms = counts.real(3);
-        return e;
-    }
-
-    std::vector<Entry> entries(const std::string &where, const std::string &value) {
-        std::string sql = "SELECT id, key, work, firm, loose, created, changed FROM entries " + where;
-        Query q(db, sql.c_str());
-        if (!value.empty()) {
-            q.bind(value);
-        }
-        std::vector<Entry> all;
-        while (q.step()) {
-            all.push_back(entry_of(q));
-        }
-        return all;
-    }
-
-    int64_t insert(const StoredTrial &t, const char *verb = "INSERT") {
-        std::string sql = fmt::format("{} INTO trials (entry, run, status, score, cool_score, predicted, "
-                                      "sigma, loose_key, date, at, job, outcome) "
-                                      "VALUES (?, nullif(?, 0), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                                      verb);
-        Query q(db, sql.c_str());
-        q.bind(t.entry)
-            .bind(t.run)
-            .bind(std::string(status_name(t.outcome.status)))
-            .bind(t.score_ms)
-            .bind(t.cool_score_ms)
-            .bind(t.predicted_ms)
-            .bind(t.predicted_sigma)
-            .bind(t.loose_key)
-            .bind(t.date)
-            .bind(t.at_s)
-            .bind(dump(to_json(t.job)))
-            .bind(dump(to_json(t.outcome)));
-        q.step();
-        return db.changes() > 0 ? db.last_id() : 0;
-    }
-};
 
 Database::Database(const fs::path &path) {
     state_ = std::make_unique<State>(path);
@@ -146,20 +50,21 @@ Database::Database(const fs::path &path) {
         tables = count.integer(0);
     } catch (const Error &) {
         if (fs::is_regular_file(path) && fs::file_size(path) > 0) {
-            fault("K1311", fmt::format("`{}` is no database of Kiln's", path.string()),
-                  "name another file by `--database` or KILN_DATABASE");
+            database_fault("K1311", fmt::format("`{}` is no database of Kiln's", path.string()),
+                           "name another file by `--database` or KILN_DATABASE");
         }
         throw;
     }
     if (tables > 0 && id != application) {
-        fault("K1311", fmt::format("`{}` is no database of Kiln's", path.string()),
-              "name another file by `--database` or KILN_DATABASE");
+        database_fault("K1311", fmt::format("`{}` is no database of Kiln's", path.string()),
+                       "name another file by `--database` or KILN_DATABASE");
     }
-    if (found > version) {
-        fault("K1311",
-              fmt::format("`{}` was written by a later Kiln: its form is {}, this one reads up to {}",
-                          path.string(), found, version),
-              "update Kiln, or name another file by `--database`");
+    if (found > database_version) {
+        database_fault(
+            "K1311",
+            fmt::format("`{}` was written by a later Kiln: its form is {}, this one reads up to {}",
+                        path.string(), found, database_version),
+            "update Kiln, or name another file by `--database`");
     }
     // Readers and a writer at once, and a killed writer's last whole transaction stays.
     db.run("PRAGMA journal_mode = WAL");
@@ -172,7 +77,7 @@ Database::Database(const fs::path &path) {
         if (again.integer(0) == 0) {
             db.run(schema);
             db.run(fmt::format("PRAGMA application_id = {}", application).c_str());
-            db.run(fmt::format("PRAGMA user_version = {}", version).c_str());
+            db.run(fmt::format("PRAGMA user_version = {}", database_version).c_str());
         }
         t.commit();
     }
@@ -195,7 +100,13 @@ Entry Database::entry_for(const Facts &facts, const std::string &work) {
             "INSERT INTO entries (key, work, firm, loose, created, changed) VALUES (?, ?, ?, ?, ?, ?) "
             "ON CONFLICT (key) DO UPDATE SET loose = excluded.loose");
     std::string now = utc_now();
-    q.bind(facts.key()).bind(work).bind(dump(facts.firm)).bind(dump(facts.loose)).bind(now).bind(now).step();
+    q.bind(facts.key())
+        .bind(work)
+        .bind(one_line(facts.firm))
+        .bind(one_line(facts.loose))
+        .bind(now)
+        .bind(now)
+        .step();
     t.commit();
     return *find(facts);
 }
@@ -301,8 +212,8 @@ StoredTrial Database::trial(int64_t id) const {
     std::string sql = fmt::format("SELECT {} FROM trials WHERE id = ?", trial_columns);
     Query q(state_->db, sql.c_str());
     if (!q.bind(id).step()) {
-        fault("K1312", fmt::format("the database has no trial {}", id),
-              "`kiln db show ENTRY` lists an entry's trials");
+        database_fault("K1312", fmt::format("the database has no trial {}", id),
+                       "`kiln db show ENTRY` lists an entry's trials");
     }
     return trial_of(q);
 }
@@ -315,7 +226,7 @@ std::vector<StoredTrial> Database::best(int64_t entry, size_t most, Regime regim
         if (!loose_key.empty() && t.loose_key != loose_key) {
             continue;
         }
-        std::string schedule = t.job.schedule + dump(t.job.knobs);
+        std::string schedule = t.job.schedule + one_line(t.job.knobs);
         if (t.outcome.ok() && t.score(regime) > 0) {
             last[schedule] = std::move(t);
         } else if (t.outcome.status == Status::Wrong || t.outcome.status == Status::Incredible) {
@@ -333,82 +244,6 @@ std::vector<StoredTrial> Database::best(int64_t entry, size_t most, Regime regim
         all.resize(most);
     }
     return all;
-}
-
-nlohmann::json Database::export_json(const std::vector<int64_t> &only) const {
-    nlohmann::json list = nlohmann::json::array();
-    for (const Entry &e : entries()) {
-        if (!only.empty() && std::find(only.begin(), only.end(), e.id) == only.end()) {
-            continue;
-        }
-        nlohmann::json trials_json = nlohmann::json::array();
-        for (const StoredTrial &t : trials(e.id)) {
-            trials_json.push_back({{"job", to_json(t.job)},
-                                   {"outcome", to_json(t.outcome)},
-                                   {"score_ms", t.score_ms},
-                                   {"cool_score_ms", t.cool_score_ms},
-                                   {"predicted_ms", t.predicted_ms},
-                                   {"predicted_sigma", t.predicted_sigma},
-                                   {"loose_key", t.loose_key},
-                                   {"date", t.date},
-                                   {"at_s", t.at_s}});
-        }
-        list.push_back({{"work", e.work},
-                        {"firm", e.facts.firm},
-                        {"loose", e.facts.loose},
-                        {"created", e.created},
-                        {"changed", e.changed},
-                        {"trials", trials_json}});
-    }
-    return {{"kiln_tuning_database", version}, {"entries", list}};
-}
-
-int64_t Database::import_json(const nlohmann::json &document) {
-    int64_t added = 0;
-    try {
-        if (!document.is_object() || document.at("kiln_tuning_database").get<int64_t>() > version) {
-            fault("K1313", "the document was written by a later Kiln", "update Kiln");
-        }
-        Transaction t(state_->db);
-        for (const nlohmann::json &one : document.at("entries")) {
-            Facts facts;
-            facts.firm = one.at("firm").get<std::map<std::string, std::string>>();
-            facts.loose = one.at("loose").get<std::map<std::string, std::string>>();
-            Query q(state_->db, "INSERT INTO entries (key, work, firm, loose, created, changed) "
-                                "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING");
-            q.bind(facts.key())
-                .bind(one.at("work").get<std::string>())
-                .bind(dump(facts.firm))
-                .bind(dump(facts.loose))
-                .bind(one.at("created").get<std::string>())
-                .bind(one.at("changed").get<std::string>())
-                .step();
-            int64_t entry = find(facts)->id;
-            for (const nlohmann::json &json : one.at("trials")) {
-                StoredTrial trial;
-                trial.entry = entry;
-                trial.job = job_from_json(json.at("job"));
-                trial.outcome = outcome_from_json(json.at("outcome"));
-                trial.score_ms = json.at("score_ms");
-                trial.cool_score_ms = json.at("cool_score_ms");
-                trial.predicted_ms = json.at("predicted_ms");
-                trial.predicted_sigma = json.at("predicted_sigma");
-                trial.loose_key = json.at("loose_key");
-                trial.date = json.at("date");
-                trial.at_s = json.at("at_s");
-                added += state_->insert(trial, "INSERT OR IGNORE") > 0;
-            }
-        }
-        t.commit();
-    } catch (const nlohmann::json::exception &e) {
-        Diagnostic d;
-        d.code = "K1313";
-        d.message = "the document is no export of a tuning database";
-        d.notes = {e.what()};
-        d.helps = {"`kiln db export` writes one"};
-        throw Error(std::move(d));
-    }
-    return added;
 }
 
 int64_t Database::prune(const std::vector<int64_t> &only, size_t keep) {

@@ -38,6 +38,12 @@ double bandwidth(const Device &d) {
     return d.ceilings && d.ceilings->copy_bytes_per_s > 0 ? d.ceilings->copy_bytes_per_s : 10e9;
 }
 
+/// Of a GPU's last cache, bytes a second. Never less than memory's: a measured copy that fits the cache is short, and mostly launch.
+double cache_bandwidth(const Device &d) {
+    double measured = d.ceilings ? d.ceilings->cached_copy_bytes_per_s : 0;
+    return measured > 0 ? std::max(measured, bandwidth(d)) : 2.5 * bandwidth(d);
+}
+
 Times cpu_times(const FeatureRow &r, const Device &d) {
     Times t;
     // The clock that the measured peak implies, where there is one: two multiply-adds of all lanes a cycle and core.
@@ -105,8 +111,7 @@ Times gpu_times(const FeatureRow &r, const Device &d) {
     t.first = (r[Feature::bytes_register] / std::max(0.05f, r[Feature::coalescing]) / gpu_l1_bytes +
                r[Feature::bytes_shared] * r[Feature::bank_conflicts] / gpu_shared_bytes) /
               hz / used;
-    double l2 = d.ceilings && d.ceilings->cached_copy_bytes_per_s > 0 ? d.ceilings->cached_copy_bytes_per_s
-                                                                      : 2.5 * bandwidth(d);
+    double l2 = cache_bandwidth(d);
     double busy =
         std::min(1.0, used / units * std::min(1.0, r[Feature::occupancy] / occupancy_for_bandwidth));
     t.second = r[Feature::bytes_first] / l2 / std::max(0.02, busy);
@@ -131,8 +136,7 @@ Times tile_times(const FeatureRow &r, const Device &d) {
     t.compute = overlaps ? std::max(mma, rest) + 0.3 * std::min(mma, rest) : mma + rest;
     t.first =
         r[Feature::bytes_shared] / gpu_shared_bytes / hz / used * std::max(1.0f, r[Feature::bank_conflicts]);
-    double l2 = d.ceilings && d.ceilings->cached_copy_bytes_per_s > 0 ? d.ceilings->cached_copy_bytes_per_s
-                                                                      : 2.5 * bandwidth(d);
+    double l2 = cache_bandwidth(d);
     // Little's law: what the rings have on their way in a round trip of about 700 ns bounds the rate.
     double flight = r[Feature::bytes_in_flight] * std::min<double>(units, r[Feature::tasks]) / 0.7e-6;
     double reach = flight > 0 ? std::min(1.0, flight / bandwidth(d)) : 1;

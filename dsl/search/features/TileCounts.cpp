@@ -457,12 +457,26 @@ private:
         set(Feature::split_parts, 1);
         set(Feature::specials_per_mma, mma_flops > 0 ? special / mma_flops : 0);
         set(Feature::working_set_task, k.shared_bytes);
-        if (is_16_bit && problem.device.ceilings) {
-            auto peak = problem.device.ceilings->flops.find("bfloat16");
-            if (peak != problem.device.ceilings->flops.end()) {
-                set(Feature::device_peak_flops, peak->second);
-            }
+        if (is_16_bit) {
+            set(Feature::device_peak_flops, peak_of_16_bit());
         }
+    }
+
+    /// Operations a second of 16-bit products: as measured, else the measured float32's times the ratio of a device of the kind.
+    double peak_of_16_bit() const {
+        auto peak = [](const Device &d, const char *type) {
+            auto found =
+                d.ceilings ? d.ceilings->flops.find(type) : std::map<std::string, double>::const_iterator();
+            return d.ceilings && found != d.ceilings->flops.end() ? found->second : 0.0;
+        };
+        double measured = peak(problem.device, "bfloat16");
+        if (measured > 0) {
+            return measured;
+        }
+        Device kind = nominal_device(problem.target);
+        double narrow = peak(kind, "bfloat16"), wide = peak(kind, "float32"),
+               here = peak(problem.device, "float32");
+        return here > 0 ? here * narrow / wide : narrow;
     }
 };
 

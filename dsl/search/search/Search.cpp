@@ -2,6 +2,8 @@
 
 #include "dsl/check/Statistics.h"
 #include "dsl/schedule/Parser.h"
+#include "dsl/search/search/Lessons.h"
+#include "dsl/search/search/Population.h"
 #include "dsl/search/search/Rank.h"
 #include "dsl/target/CalibrateCpu.h"
 
@@ -31,12 +33,32 @@ KnobValues knobs_of(const Candidate &candidate) {
     return candidate.schedule.knobs.empty() ? KnobValues{} : candidate.knobs;
 }
 
-std::string identity_of(const Job &job) {
-    std::string text = job.schedule;
-    for (const auto &[name, value] : job.knobs) {
-        text += fmt::format("{}={}\n", name, value);
+Diagnostic all_are_lost(const StoredTrial &trial, int lost) {
+    Diagnostic d;
+    d.code = "K1316";
+    d.message = fmt::format("{} trials in a row were lost: {}", lost, trial.outcome.message);
+    for (const Diagnostic &cause : trial.outcome.diagnostics) {
+        d.notes.push_back(cause.message);
     }
-    return text;
+    d.helps = {"what was measured before is kept: `--resume` goes on from there"};
+    return d;
+}
+
+Diagnostic nothing_measured(const Problem &problem, int64_t trials,
+                            const std::map<std::string, int64_t> &failed,
+                            const std::vector<Diagnostic> &plain_faults) {
+    Diagnostic d;
+    d.code = "K1315";
+    d.message = fmt::format("none of {} schedules for `{}` could be measured on `{}`", trials, problem.name(),
+                            problem.target.str());
+    for (const auto &[status, count] : failed) {
+        d.notes.push_back(fmt::format("{} {}", count, status));
+    }
+    for (const Diagnostic &cause : plain_faults) {
+        d.notes.push_back(fmt::format("the default schedule: {} {}", cause.code, cause.message));
+    }
+    d.helps = {"`kiln check` says what is wrong with the default schedule"};
+    return d;
 }
 
 class Searcher {
@@ -44,7 +66,8 @@ public:
     Searcher(const Problem &problem, Space &space, Model &model, Measurer &measurer, Database &database,
              const SearchOptions &options, const SearchObserver &observer)
         : problem_(problem), space_(space), model_(model), measurer_(measurer), database_(database),
-          options_(options), observer_(observer), ranker_(problem, model_, options), rng_(options.seed) {}
+          options_(options), observer_(observer), ranker_(problem, model_, options), rng_(options.seed),
+          population_(options.regime), lessons_(problem, model_) {}
 
     SearchResult run() {
         start_ = now();
@@ -91,12 +114,8 @@ private:
     std::deque<Ranked> queue_;
     std::map<int64_t, Flying> flying_;
     std::set<std::string> seen_;
-    struct Member {
-        Candidate candidate;
-        StoredTrial trial;
-    };
-    std::vector<Member> population_; ///< right ones, best first
-    std::vector<Sample> fresh_;      ///< not learned yet
+    Population population_;
+    Lessons lessons_; ///< what trials taught
     StoredTrial plain_;
     std::string plain_id_;
     std::vector<Diagnostic> plain_faults_;
@@ -167,11 +186,19 @@ private:
                     if (trial.job.origin == "plain" && plain_.id == 0) {
                         plain_ = trial;
                     }
-                    join(*candidate, trial);
+                    population_.join(*candidate, trial);
                 }
             }
         }
-        flush_samples();
+        lessons_.learn();
+    }
+
+    void learn(const Candidate &candidate, double ms) {
+        Ranked r;
+        r.candidate = candidate;
+        if (ms > 0 && ranker_.rate(r)) {
+            lessons_.add(r.features, ms);
+        }
     }
 
     std::optional<Candidate> candidate_of(const StoredTrial &trial) {
@@ -238,7 +265,10 @@ private:
     void add_seed(const Candidate &candidate) {
         Ranked r;
         r.candidate = candidate;
-        ranker_.rate(r);
+        // What the tile compiler refuses at these sizes needs no trial; the plain schedule gets one in any case.
+        if (!ranker_.rate(r) && candidate.origin != "plain") {
+            return;
+        }
         std::vector<Ranked> one = {std::move(r)};
         ranker_.predict(one);
         add(std::move(one[0]));
@@ -280,7 +310,7 @@ private:
         flying.job.origin = ranked.candidate.origin;
         flying.job.seed = mix(run_.seed, static_cast<uint64_t>(number_));
         if (!population_.empty()) {
-            const StoredTrial &best = population_.front().trial;
+            const StoredTrial &best = population_.best().trial;
             // A schedule does not race against itself, but where it is measured again.
             flying.job.incumbent = best.job.schedule;
             flying.job.incumbent_knobs = best.job.knobs;
@@ -295,13 +325,7 @@ private:
 
     void propose() {
         tell("drafting");
-        std::vector<Candidate> parents;
-        for (const Member &m : population_) {
-            parents.push_back(m.candidate);
-            if (parents.size() == 16) {
-                break;
-            }
-        }
+        std::vector<Candidate> parents = population_.parents(16);
         if (parents.empty()) {
             parents.push_back(space_.plain());
         }
@@ -364,7 +388,8 @@ private:
         done_++;
         lost_ = trial.outcome.status == Status::Lost ? lost_ + 1 : 0;
         if (lost_ >= 5) {
-            throw_lost(trial);
+            measurer_.cancel();
+            throw Error(all_are_lost(trial, lost_));
         }
         bool is_plain = identity_of(trial.job) == plain_id_;
         if (trial.outcome.ok()) {
@@ -372,14 +397,14 @@ private:
                 surprises_.push_back(std::abs(std::log(trial.predicted_ms / trial.score_ms)));
             }
             if (flying.ranked.has_features) {
-                fresh_.push_back(sample(flying.ranked.features, trial.score_ms));
+                lessons_.add(flying.ranked.features, trial.score_ms);
             }
             if (is_plain && plain_.id == 0) {
                 plain_ = trial;
             }
-            join(flying.ranked.candidate, trial);
-            if (fresh_.size() >= static_cast<size_t>(options_.batch)) {
-                flush_samples();
+            population_.join(flying.ranked.candidate, trial);
+            if (lessons_.waiting() >= static_cast<size_t>(options_.batch)) {
+                lessons_.learn();
                 rank_queue_again();
             }
         } else {
@@ -387,68 +412,9 @@ private:
             if (is_plain) {
                 plain_faults_ = trial.outcome.diagnostics;
             }
-            leave(trial);
+            population_.leave(trial);
         }
         observer_.trial(trial);
-    }
-
-    [[noreturn]] void throw_lost(const StoredTrial &trial) {
-        measurer_.cancel();
-        Diagnostic d;
-        d.code = "K1316";
-        d.message = fmt::format("{} trials in a row were lost: {}", lost_, trial.outcome.message);
-        for (const Diagnostic &cause : trial.outcome.diagnostics) {
-            d.notes.push_back(cause.message);
-        }
-        d.helps = {"what was measured before is kept: `--resume` goes on from there"};
-        throw Error(std::move(d));
-    }
-
-    /// Its last measurement counts.
-    void join(const Candidate &candidate, const StoredTrial &trial) {
-        std::string id = identity_of(trial.job);
-        std::erase_if(population_, [&](const Member &m) { return identity_of(m.trial.job) == id; });
-        double score = trial.score(options_.regime) > 0 ? trial.score(options_.regime) : trial.score_ms;
-        auto key = [&](const Member &m) {
-            double s = m.trial.score(options_.regime);
-            return s > 0 ? s : m.trial.score_ms;
-        };
-        auto at = std::find_if(population_.begin(), population_.end(),
-                               [&](const Member &m) { return key(m) > score; });
-        population_.insert(at, {candidate, trial});
-    }
-
-    /// What was right once and is wrong now is not to be used.
-    void leave(const StoredTrial &trial) {
-        if (trial.outcome.status == Status::Wrong || trial.outcome.status == Status::Incredible) {
-            std::string id = identity_of(trial.job);
-            std::erase_if(population_, [&](const Member &m) { return identity_of(m.trial.job) == id; });
-        }
-    }
-
-    Sample sample(const Features &features, double ms) const {
-        Sample s;
-        s.features = features;
-        s.ms = ms;
-        s.problem = problem_.name();
-        s.device = problem_.device.key();
-        s.operation = problem_.generator;
-        return s;
-    }
-
-    void learn(const Candidate &candidate, double ms) {
-        Ranked r;
-        r.candidate = candidate;
-        if (ms > 0 && ranker_.rate(r)) {
-            fresh_.push_back(sample(r.features, ms));
-        }
-    }
-
-    void flush_samples() {
-        if (!fresh_.empty()) {
-            model_.learn(fresh_);
-            fresh_.clear();
-        }
     }
 
     void rank_queue_again() {
@@ -467,11 +433,11 @@ private:
         p.spent_s = spent();
         p.left_s = options_.budget_s > 0 ? std::max(0.0, options_.budget_s - p.spent_s) : -1;
         if (!population_.empty()) {
-            const StoredTrial &best = population_.front().trial;
-            p.best_ms = best.score(options_.regime) > 0 ? best.score(options_.regime) : best.score_ms;
+            const StoredTrial &best = population_.best().trial;
+            p.best_ms = population_.score(best);
             p.best_origin = best.job.origin;
         }
-        p.baseline_ms = plain_.score(options_.regime) > 0 ? plain_.score(options_.regime) : plain_.score_ms;
+        p.baseline_ms = population_.score(plain_);
         p.roofline_ms = options_.roofline_ms;
         p.rejected = space_.rejected();
         for (const auto &[reason, count] : ranker_.failed()) {
@@ -490,10 +456,8 @@ private:
         result.run.trials = done_;
         result.run.spent_s = spent();
         result.plain = plain_;
-        for (const Member &m : population_) {
-            if (result.best.size() < 4) {
-                result.best.push_back(m.trial);
-            }
+        for (size_t i = 0; i < std::min<size_t>(4, population_.size()); i++) {
+            result.best.push_back(population_[i].trial);
         }
         result.progress = progress("done");
         result.model_error = median(surprises_);
@@ -507,18 +471,7 @@ private:
         }
         result.entry = *database_.find(entry_.facts);
         if (population_.empty() && done_ > 0 && !stopped_) {
-            Diagnostic d;
-            d.code = "K1315";
-            d.message = fmt::format("none of {} schedules for `{}` could be measured on `{}`", done_,
-                                    problem_.name(), problem_.target.str());
-            for (const auto &[status, count] : failed_) {
-                d.notes.push_back(fmt::format("{} {}", count, status));
-            }
-            for (const Diagnostic &cause : plain_faults_) {
-                d.notes.push_back(fmt::format("the default schedule: {} {}", cause.code, cause.message));
-            }
-            d.helps = {"`kiln check` says what is wrong with the default schedule"};
-            throw Error(std::move(d));
+            throw Error(nothing_measured(problem_, done_, failed_, plain_faults_));
         }
         return result;
     }
@@ -529,56 +482,6 @@ private:
 SearchResult search(const Problem &problem, Space &space, Model model, Measurer &measurer, Database &database,
                     const SearchOptions &options, const SearchObserver &observer) {
     return Searcher(problem, space, model, measurer, database, options, observer).run();
-}
-
-Candidate predict_best(const Problem &problem, Space &space, const Model &model, const SearchOptions &options,
-                       double seconds, Prediction *predicted) {
-    double end = now() + seconds;
-    Rng rng(options.seed);
-    SearchOptions greedy = options;
-    greedy.explore = 0;
-    Ranker ranker(problem, model, greedy);
-    std::vector<Candidate> start = {space.plain()};
-    for (const Candidate &c : space.seeds()) {
-        start.push_back(c);
-    }
-    for (const Candidate &c : options.hand) {
-        start.push_back(c);
-    }
-    std::vector<Ranked> pool = beam(space, ranker, start, greedy, 0.5 * seconds, 16);
-    std::set<std::string> seen;
-    for (const Candidate &c : start) {
-        Ranked r;
-        r.candidate = c;
-        if (ranker.rate(r)) {
-            pool.push_back(std::move(r));
-        }
-    }
-    for (int generation = 0; generation < 8 && now() < end; generation++) {
-        ranker.predict(pool);
-        std::stable_sort(pool.begin(), pool.end(),
-                         [](const Ranked &a, const Ranked &b) { return a.key < b.key; });
-        pool.resize(std::min<size_t>(pool.size(), 16));
-        std::vector<Candidate> parents;
-        for (const Ranked &r : pool) {
-            parents.push_back(r.candidate);
-        }
-        std::vector<Ranked> next = breed(space, ranker, parents, seen, 96, end - now(), rng);
-        for (Ranked &r : next) {
-            seen.insert(identity(r.candidate));
-            pool.push_back(std::move(r));
-        }
-    }
-    if (pool.empty()) {
-        return start.front();
-    }
-    ranker.predict(pool);
-    auto best = std::min_element(pool.begin(), pool.end(),
-                                 [](const Ranked &a, const Ranked &b) { return a.key < b.key; });
-    if (predicted) {
-        *predicted = best->prediction;
-    }
-    return best->candidate;
 }
 
 } // namespace kiln::search

@@ -36,6 +36,23 @@ const Diagnostic *first_fault(const std::vector<Diagnostic> &diagnostics) {
     return nullptr;
 }
 
+/// A tile that is to span a whole loop and is shorter than it: a library would be right all the same, since it runs another
+/// schedule for such calls, and that is the one that would be timed.
+bool serves_other_sizes(const LoopNest &sized) {
+    for (const FuncNest &f : sized.funcs) {
+        for (const StageNest &stage : f.stages) {
+            for (const Loop &loop : stage.loops) {
+                auto whole = stage.tile.find("whole " + loop.name);
+                if (whole != stage.tile.end() && loop.extent &&
+                    *loop.extent > whole->second.args.at(1).int_value) {
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
 } // namespace
 
 std::string reject_reason(const Problem &asked, const Schedule &schedule, const KnobValues &knobs) {
@@ -55,6 +72,9 @@ std::string reject_reason(const Problem &asked, const Schedule &schedule, const 
                                               problem.device.limits, canonical.damaged);
     if (const Diagnostic *d = first_fault(sized.diagnostics)) {
         return reason_of(*d);
+    }
+    if (serves_other_sizes(sized.nest)) {
+        return "a tile that spans a `whole` loop is shorter than the loop";
     }
     return over_device_limits(problem, sized.nest);
 }

@@ -86,6 +86,14 @@ KnobValues Family::neighbour(const KnobValues &values, Rng &rng) const {
     return out;
 }
 
+KnobValues Family::crossed(const KnobValues &one, const KnobValues &other, Rng &rng) const {
+    KnobValues out = one;
+    for (auto &[knob, value] : out) {
+        value = rng() % 2 ? other.at(knob) : value;
+    }
+    return out;
+}
+
 Schedule Family::filled_in(const KnobValues &values) const {
     Schedule out = canonicalize(*family_, values).schedule;
     out.name = family_->name;

@@ -30,6 +30,8 @@ public:
     KnobValues random(Rng &rng) const;
     /// One knob changed, three times out of four to a neighbour in its domain. The same values where there is no other.
     KnobValues neighbour(const KnobValues &values, Rng &rng) const;
+    /// Each knob's value from one of the two, by chance. It may be one of them again.
+    KnobValues crossed(const KnobValues &one, const KnobValues &other, Rng &rng) const;
 
     /// The member, with `reason` in a few words where it is not legal for the problem.
     std::optional<Candidate> member(const KnobValues &values, const std::string &origin,

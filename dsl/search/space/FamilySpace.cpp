@@ -86,10 +86,7 @@ public:
     std::optional<Candidate> cross(const Candidate &a, const Candidate &b, Rng &rng) override {
         KnobValues p = values_of(a), q = values_of(b);
         for (int i = 0; i < tries; i++) {
-            KnobValues next = p;
-            for (auto &[knob, value] : next) {
-                value = rng() % 2 ? q[knob] : value;
-            }
+            KnobValues next = family.crossed(p, q, rng);
             if (next == p || next == q) {
                 continue;
             }

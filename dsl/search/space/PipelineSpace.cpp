@@ -200,10 +200,7 @@ public:
         const Family *family = family_of(a, one);
         if (family && family == family_of(b, other)) {
             for (int i = 0; i < tries(); i++) {
-                KnobValues next = one;
-                for (auto &[knob, value] : next) {
-                    value = rng() % 2 ? other[knob] : value;
-                }
+                KnobValues next = family->crossed(one, other, rng);
                 if (next != one && next != other) {
                     if (auto c = member(*family, next, "cross")) {
                         return c;

@@ -52,7 +52,10 @@ struct RowKernel {
     std::vector<Reduction> reductions;
     std::vector<std::string> scalars; ///< pure Funcs of one value a row
     std::vector<std::string> rows;    ///< pure Funcs of a row that several definitions read: worth keeping
-    std::vector<std::string> inputs;  ///< of whole rows that several definitions read
+    std::vector<std::string>
+        inputs; ///< of whole rows that several definitions read, themselves or through inlined Funcs
+    bool inputs_read_directly =
+        false; ///< one of them by several definitions themselves: worth keeping beside `rows`
 };
 
 /// Where every update of the pipeline reduces a row.

@@ -28,7 +28,9 @@ FamilyText family(const PlanContext &cx, const RowKernel &k, const Kept &kept, b
                             fitting < whole ? fmt::format(", {}", fitting) : "", 2 * whole);
     out.knobs += spread ? ", blocks in {8, 4, 2}, rows in {1, 2}, groups in {2, 4, 1}"
                         : ", rows in {1, 2, 4, 8}, groups in {1, 2, 4}";
-    out.knobs += bounded ? ", regs in {64, 96, 128, 168}" : "";
+    // A row a block needs few registers a thread, and few let many blocks share a multiprocessor.
+    out.knobs += bounded ? ", regs in {64, 40, 96, 48, 32, 56, 80, 128, 168}" : "";
+    const bool ahead = cx.problem.target.level() >= 90;
     const std::string &y = k.outputs.front();
     const std::vector<std::string> &args = cx.info(y).args;
     // Rows are dealt along the next dimension; further ones are blocks of their own.
@@ -38,13 +40,16 @@ FamilyText family(const PlanContext &cx, const RowKernel &k, const Kept &kept, b
         blocks += ", " + args[d];
     }
     for (const std::string &output : k.outputs) {
+        // One kernel: what holds for all of it is said of the first output.
+        std::string whole_kernel;
+        if (output == y) {
+            whole_kernel = fmt::format(".warpgroups(consumers = groups, producers = 0){}{}",
+                                       bounded ? ".registers(regs)" : "", ahead ? ".launch_ahead()" : "");
+        }
         out.add(fmt::format(
-            "{0}.split({1}, {2}, {3}, rows).gpu_blocks({4}).tile_kernel({5}).whole({6}, columns){7}", output,
-            i, io, ii, blocks, output == y ? "" : y, k.row_loop,
-            output != y ? ""
-                        : fmt::format("{}.warpgroups(consumers = groups, producers = 0){}",
-                                      spread ? fmt::format(".spread({}, blocks)", k.row_loop) : "",
-                                      bounded ? ".registers(regs)" : "")));
+            "{0}.split({1}, {2}, {3}, rows).gpu_blocks({4}).tile_kernel({5}).whole({6}, columns){7}{8}",
+            output, i, io, ii, blocks, output == y ? "" : y, k.row_loop,
+            spread ? fmt::format(".spread({}, blocks)", k.row_loop) : "", whole_kernel));
     }
     auto inside = [&](const std::string &func) {
         out.add(fmt::format("{}.compute_at({}, {}).store_in(Register)", func, y, io));
@@ -79,7 +84,7 @@ std::vector<FamilyText> row_families(const PlanContext &cx, const RowKernel &k) 
     }
     for (const std::string &func : k.rows) {
         choices.push_back({"kept_" + func, {func}, false});
-        if (!k.inputs.empty()) {
+        if (k.inputs_read_directly) {
             choices.push_back({"inputs_and_" + func, {func}, true});
         }
     }
@@ -97,6 +102,7 @@ std::vector<FamilyText> row_families(const PlanContext &cx, const RowKernel &k) 
         }
         if (k.columns >= 8192 && cx.problem.device.limits.cluster_blocks > 1) {
             out.push_back(family(cx, k, kept, false, true));
+            out.push_back(family(cx, k, kept, true, true));
         }
     }
     return out;

@@ -19,6 +19,19 @@ size_t reading_definitions(const PlanContext &cx, const std::string &func) {
     return n;
 }
 
+/// Definitions that read `func` where all pure Funcs between are inlined; 2 stands for more too, which keeps the walk short.
+size_t final_reads(const PlanContext &cx, const std::string &func) {
+    size_t n = 0;
+    for (const std::string &caller : cx.info(func).callers) {
+        const FuncInfo &f = cx.info(caller);
+        n += f.stages.size() == 1 && !f.is_output ? final_reads(cx, caller) : 1;
+        if (n >= 2) {
+            return 2;
+        }
+    }
+    return n;
+}
+
 } // namespace
 
 std::optional<RowKernel> row_kernel(const PlanContext &cx) {
@@ -72,8 +85,9 @@ std::optional<RowKernel> row_kernel(const PlanContext &cx) {
         }
     }
     for (const FuncInfo &f : cx.problem.sized.funcs) {
-        if (f.is_input && f.args.size() == rank && reading_definitions(cx, f.name) > 1) {
+        if (f.is_input && f.args.size() == rank && final_reads(cx, f.name) > 1) {
             out.inputs.push_back(f.name);
+            out.inputs_read_directly = out.inputs_read_directly || reading_definitions(cx, f.name) > 1;
         }
     }
     return out.reductions.empty() || out.outputs.empty() ? std::nullopt : std::optional(out);

@@ -3,12 +3,10 @@
  * the standard input; not for people. `kiln-build --library FILE` builds a whole library as a file of
  * kiln_add_kernels asks.
  */
-#include "dsl/generator/Load.h"
 #include "dsl/lower/CompileVariant.h"
 #include "dsl/lower/LibraryRequest.h"
-#include "dsl/search/search/Tuned.h"
+#include "dsl/search/search/Automatic.h"
 
-#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <fstream>
@@ -37,42 +35,11 @@ int compile() {
     _exit(out.good() ? 0 : 1);
 }
 
-/// For the generator's first problem for timing on this machine's device; elsewhere on a common one of its kind.
-std::vector<kiln::VariantRequest> automatic_schedule(const kiln::BuildRequest &request,
-                                                     const kiln::Target &target) {
-    const kiln::GeneratorInfo *info = kiln::find_generator_info(request.generator);
-    kiln::Workload workload;
-    for (const kiln::Workload &w : info ? info->workloads : std::vector<kiln::Workload>()) {
-        bool fits = std::all_of(w.params.begin(), w.params.end(), [&](const auto &p) {
-            auto given = request.params.find(p.first);
-            return given == request.params.end() || given->second == p.second;
-        });
-        if (fits && (workload.extents.empty() || (w.bench && !workload.bench))) {
-            workload = w;
-        }
-    }
-    kiln::Device device;
-    try {
-        device = kiln::device_for(target);
-    } catch (const kiln::Error &) {
-        device = kiln::search::nominal_device(target);
-    }
-    kiln::search::Problem problem =
-        kiln::search::problem_of(request.generator, request.params, workload, target, device);
-    kiln::search::TunedSchedule tuned =
-        kiln::search::tuned_schedule(problem, "kiln tune " + request.generator + " --target " + target.str(),
-                                     kiln::search::Database::standard_path());
-    for (const kiln::Diagnostic &d : tuned.warnings) {
-        std::cerr << kiln::render(d, "") << "\n";
-    }
-    return kiln::search::variants_of(problem, tuned.text);
-}
-
 int build_whole(const char *file) {
     std::vector<kiln::Diagnostic> diagnostics;
     kiln::BuildResult result;
     try {
-        result = kiln::build_library(kiln::read_library_request(file, automatic_schedule));
+        result = kiln::build_library(kiln::read_library_request(file, kiln::search::automatic_schedule));
         diagnostics = result.diagnostics;
     } catch (const kiln::Error &error) {
         diagnostics = error.diagnostics;
