@@ -465,9 +465,10 @@ private:
     /// Operations a second of 16-bit products: as measured, else the measured float32's times the ratio of a device of the kind.
     double peak_of_16_bit() const {
         auto peak = [](const Device &d, const char *type) {
-            auto found =
-                d.ceilings ? d.ceilings->flops.find(type) : std::map<std::string, double>::const_iterator();
-            return d.ceilings && found != d.ceilings->flops.end() ? found->second : 0.0;
+            if (!d.ceilings || !d.ceilings->flops.count(type)) {
+                return 0.0;
+            }
+            return d.ceilings->flops.at(type);
         };
         double measured = peak(problem.device, "bfloat16");
         if (measured > 0) {

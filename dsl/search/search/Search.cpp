@@ -126,7 +126,10 @@ private:
     std::set<std::string> confirmed_;
 
     double spent() const { return before_s_ + now() - start_; }
-    bool trials_are_over() const { return options_.trials > 0 && number_ >= options_.trials; }
+    /// Not by number: what was under way when a search was killed has a number and was never measured.
+    bool trials_are_over() const {
+        return options_.trials > 0 && done_ + static_cast<int64_t>(flying_.size()) >= options_.trials;
+    }
     bool out_of_time() {
         stopped_ = stopped_ || observer_.stop();
         return stopped_ || (options_.budget_s > 0 && spent() >= options_.budget_s);
@@ -403,6 +406,7 @@ private:
                 plain_ = trial;
             }
             population_.join(flying.ranked.candidate, trial);
+            barren_ = 0, exhausted_ = false; // another parent: there may be more to try than it seemed
             if (lessons_.waiting() >= static_cast<size_t>(options_.batch)) {
                 lessons_.learn();
                 rank_queue_again();
