@@ -11,25 +11,27 @@ estimate, all as sign(v) log(1 + |v|), and the roofline's estimate. They learn l
 of each problem's candidates ("trees_ranking", where time is not predicted). Measures are those of
 dsl/search/model/Metrics.h; for the roofline they are computed here too and must agree with the file's.
 
-XGBoost is installed into .kiln/bench/trees by the first run.
+XGBoost is taken from this Python; where it has none, the first run installs it into a virtual environment under the
+temporary folder. HOLD_OUT=operation|shape|device says which of RESULTS' ways to hold out PREDICTIONS are of.
 """
+import importlib.util
 import json
 import math
 import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import venv
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-FOLDER = ROOT / ".kiln/bench/trees"
+FOLDER = pathlib.Path(tempfile.gettempdir()) / "kiln-xgboost"
 PACKAGE = "xgboost-cpu==3.0.5"
 
 
 def enter_environment():
     """Runs this script again under the Python that has XGBoost."""
     python = FOLDER / "bin/python"
-    if pathlib.Path(sys.prefix) == FOLDER:
+    if importlib.util.find_spec("xgboost"):
         return
     if not python.exists():
         venv.create(FOLDER, with_pip=True)

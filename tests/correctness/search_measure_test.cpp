@@ -343,6 +343,15 @@ TEST(SearchRace, GivesUpOnSlowOnesAndLooksLongAtGoodOnes) {
     EXPECT_EQ(alone.times.ratio, 0);
 }
 
+TEST(SearchRace, ASlowIncumbentCostsAFewCalls) {
+    FakeTime time;
+    int slow_calls = 0;
+    Race r = race(time.work(0.09), time.work(0.9, &slow_calls), {}, [&] { return time.now; });
+    EXPECT_LE(slow_calls, 3);
+    EXPECT_NEAR(r.times.ratio, 10, 1e-9);
+    EXPECT_NEAR(r.times.ratio_low, 10, 1e-9) << "sure enough to take its place";
+}
+
 TEST(SearchRace, SeesTheClockDrift) {
     FakeTime time;
     double each = 0.001;

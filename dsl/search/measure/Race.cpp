@@ -26,15 +26,14 @@ public:
     Race run() {
         bool alone = !incumbent_.queue;
         // Warm-up: caches, thread pools, clocks. Also how often a sample repeats its work.
-        double theirs = alone ? 0 : sample(incumbent_, 1);
-        double ours = std::min(sample(candidate_, 1), sample(candidate_, 1));
-        theirs = alone ? 0 : std::min(theirs, sample(incumbent_, 1));
+        double theirs = alone ? 0 : warm(incumbent_);
+        double ours = warm(candidate_);
         if (!alone && ours > options_.give_up * 2 * theirs && ours > 2e-3) {
             return stopped(ours, theirs);
         }
-        // Kernels of seconds: fewer rounds, or one trial would take a search's whole time.
-        min_rounds_ =
-            std::clamp(static_cast<int>(4 * options_.seconds / std::max(ours, 1e-9)), 2, options_.min_rounds);
+        // Kernels of seconds, on either side: fewer rounds, or one trial would take a search's whole time.
+        const double slower = std::max({ours, theirs, 1e-9});
+        min_rounds_ = std::clamp(static_cast<int>(4 * options_.seconds / slower), 2, options_.min_rounds);
         repeats_ = repeats_for(ours);
         their_repeats_ = alone ? 1 : repeats_for(theirs);
         double start = clock_();
@@ -74,6 +73,12 @@ private:
         }
         work.wait();
         return (clock_() - start) / repeats;
+    }
+
+    /// A second call tells more than the first, where it is affordable.
+    double warm(const Work &work) {
+        double first = sample(work, 1);
+        return first > options_.seconds ? first : std::min(first, sample(work, 1));
     }
 
     int repeats_for(double seconds) const {
