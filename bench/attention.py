@@ -27,7 +27,6 @@ import products  # noqa: E402
 import timing  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-L2_BYTES = 256 << 20  # more than any GPU's cache: buffers rotate over so much
 
 
 class Work:
@@ -57,7 +56,7 @@ class Work:
     def sets(self):
         batch, heads, kv_heads, n, d = self.shape
         each = 2 * n * d * batch * (2 * heads + 2 * kv_heads)
-        for _ in range(max(2, min(8, -(-L2_BYTES // each)))):
+        for _ in range(max(2, min(8, -(-timing.L2_BYTES // each)))):
             q, y = (torch.empty(batch, heads, n, d, device="cuda", dtype=torch.bfloat16).normal_() for _ in range(2))
             k, v = (torch.empty(batch, kv_heads, n, d, device="cuda", dtype=torch.bfloat16).normal_() for _ in range(2))
             yield q, k, v, y
@@ -136,7 +135,7 @@ def works():
     yield Work(4, 32, 8, 4096, 128, True)
 
 
-class Session:
+class Comparison:
     def __init__(self, arguments):
         self.arguments = arguments
         self.folder = None if arguments.libraries else tempfile.TemporaryDirectory()
@@ -245,23 +244,23 @@ def main():
     parser.add_argument("--build-only", action="store_true", help="no GPU is needed")
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--rounds", type=int, default=11)
-    session = Session(parser.parse_args())
-    wanted = session.arguments.only
+    comparison = Comparison(parser.parse_args())
+    wanted = comparison.arguments.only
     chosen = [w for w in works() if not wanted or any(text in w.name for text in wanted)]
-    libraries = session.build_all(chosen)
-    if session.arguments.build_only:
+    libraries = comparison.build_all(chosen)
+    if comparison.arguments.build_only:
         for (params, name), built in libraries.items():
             print(f"{name} {dict(params)}: {built}")
         return 0
     failed = 0
     for work in chosen:
         try:
-            session.run(work, libraries)
+            comparison.run(work, libraries)
         except (kernels.KernelError, RuntimeError) as error:
             failed += 1
             print(f"  failed: {error}", file=sys.stderr, flush=True)
-        products.write(session.arguments.out, session)
-    print(session.arguments.out)
+        products.write(comparison.arguments.out, comparison)
+    print(comparison.arguments.out)
     return 1 if failed else 0
 
 

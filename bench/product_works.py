@@ -5,8 +5,8 @@ import torch.nn.functional as F
 
 import cublaslt
 import kernel as kernels
+import timing
 
-L2_BYTES = 256 << 20  # more than any GPU's cache: buffers rotate over so much
 UNIT = 2.0**-8        # bf16's unit roundoff; sums of k products are in float32
 
 
@@ -66,7 +66,7 @@ class Case:
         self.flops = 2.0 * m * n * k * self.weights
         self.bound = 2.0**-9 if kind == "tf32" else 1e-5 if kind == "float32" else UNIT  # TF32 cuts both operands to 10 bits
         each = self.dtype.itemsize * (m * k + self.weights * n * k + m * n)
-        count = max(2, min(8, -(-L2_BYTES // each)))
+        count = max(2, min(8, -(-timing.L2_BYTES // each)))
         self.sets = [self.draw() for _ in range(count)]
         self.references = [self.reference(i) for i in range(count)]
 

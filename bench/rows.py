@@ -26,7 +26,6 @@ import products  # noqa: E402
 import timing  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-L2_BYTES = 256 << 20  # more than any GPU's cache: buffers rotate over so much
 
 
 def draw(*shape):
@@ -39,7 +38,7 @@ def rows(name, count, columns, params, make, function, tensors=2):
     each = 2 * tensors * count * columns
 
     def sets():
-        for _ in range(max(2, min(8, -(-L2_BYTES // each)))):
+        for _ in range(max(2, min(8, -(-timing.L2_BYTES // each)))):
             x = draw(count, columns)
             yield [x, *make(x)], [torch.empty_like(x) for _ in range(2 if tensors == 4 else 1)]
     label = ("add_" if "add" in params else "") + name

@@ -5,6 +5,8 @@ import random
 import statistics
 import time
 
+L2_BYTES = 256 << 20  # more than any GPU's cache: buffers rotate over so much
+
 
 def median(values):
     return statistics.median(values) if values else 0.0
