@@ -3,7 +3,7 @@
 graphs over rotating buffers, rounds interleaved in rotating order, back to back (under the power limit).
 
 usage: attention.py [--schedule NAME=FILE[,knob=value…]] … [--schedules FOLDER] [--kiln PATH] [--out FILE] [--only TEXT] …
-                    [--rounds N] [--without-flex] [--libraries FOLDER [--build-only]]
+                    [--rounds N] [--runs N] [--without-flex] [--libraries FOLDER [--build-only]]
 
 Without --schedule each work runs as the folder of schedules serves it. With it every one that fits is timed too; the best is
 the row's, the others are in `others` (cuDNN's, or else the first rival's, time over theirs).
@@ -30,12 +30,14 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 class Work:
-    """Queries of `length`, as many keys; `window`: keys before the query that it sees beside itself (with causal)."""
+    """Queries of `length`, as many keys; `window`: keys before the query that it sees beside itself (with causal). `decode`: one
+    query for `length` keys; the heads that share keys go in as the queries of one head, which is a view of the same memory."""
 
-    def __init__(self, batch, heads, kv_heads, length, d, causal=False, window=0, softcap=0.0, alibi=False):
+    def __init__(self, batch, heads, kv_heads, length, d, causal=False, window=0, softcap=0.0, alibi=False, decode=False):
         self.shape = (batch, heads, kv_heads, length, d)
+        self.decode = decode
         self.causal, self.window, self.softcap, self.alibi = causal, window, softcap, alibi
-        kind = f" window{window}" if window else " causal" if causal else " full"
+        kind = " decode" if decode else f" window{window}" if window else " causal" if causal else " full"
         kind += f" softcap{softcap:g}" if softcap else ""
         kind += " alibi" if alibi else ""
         group = f"/{kv_heads}" if kv_heads != heads else ""
@@ -51,13 +53,16 @@ class Work:
         if window:
             w = min(window, length)
             seen = w * (w + 1) / 2 + (length - w) * (w + 1)
+        if decode:
+            seen = length
         self.flops = 4.0 * batch * heads * seen * d
+        self.bytes = 2.0 * d * batch * (2 * heads * (1 if decode else length) + 2 * kv_heads * length)
 
     def sets(self):
         batch, heads, kv_heads, n, d = self.shape
-        each = 2 * n * d * batch * (2 * heads + 2 * kv_heads)
-        for _ in range(max(2, min(8, -(-timing.L2_BYTES // each)))):
-            q, y = (torch.empty(batch, heads, n, d, device="cuda", dtype=torch.bfloat16).normal_() for _ in range(2))
+        rows = (kv_heads, heads // kv_heads) if self.decode else (heads, n)
+        for _ in range(max(2, min(8, -(-timing.L2_BYTES // int(self.bytes))))):
+            q, y = (torch.empty(batch, *rows, d, device="cuda", dtype=torch.bfloat16).normal_() for _ in range(2))
             k, v = (torch.empty(batch, kv_heads, n, d, device="cuda", dtype=torch.bfloat16).normal_() for _ in range(2))
             yield q, k, v, y
 
@@ -77,6 +82,11 @@ class Work:
     def error(self, q, k, v, y):
         """Greatest relative error in norm over the heads of some rows of the last batch, in float32 from the inputs."""
         batch, heads, kv_heads, n, d = self.shape
+        if self.decode:
+            s = q[-1].double() @ k[-1].double().mT / math.sqrt(d)
+            r = torch.softmax(s, -1) @ v[-1].double()
+            norm = torch.linalg.matrix_norm
+            return (norm(y[-1].double() - r) / norm(r)).max().item()
         rows = torch.arange(0, n, max(1, n // 256), device="cuda")
         seen, distance = self.mask(rows, n)
         worst = 0.0
@@ -96,6 +106,8 @@ class Work:
         batch, heads, kv_heads, n, d = self.shape
         gqa = heads != kv_heads
         plain = not self.window and not self.softcap and not self.alibi
+        if self.decode:
+            return self.decode_rivals()
         found = {}
         if plain:
             for name, backend in (("cudnn", SDPBackend.CUDNN_ATTENTION), ("flash", SDPBackend.FLASH_ATTENTION)):
@@ -105,6 +117,8 @@ class Work:
                 found[name] = run
         if with_flex:
             from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+            torch._dynamo.config.recompile_limit = 1000  # one for each work; beyond it flex_attention fails
+            torch._dynamo.config.accumulated_recompile_limit = 1000
             compiled = torch.compile(flex_attention, dynamic=False)
             mask = None
             if self.window:
@@ -122,6 +136,23 @@ class Work:
         return found
 
 
+    def decode_rivals(self):
+        """PyTorch's own choice, its backends, and the device's copy of as many bytes: half are read, half written."""
+        batch, heads, kv_heads, n, d = self.shape
+        copied = torch.empty(batch, kv_heads, n, d, device="cuda", dtype=torch.bfloat16)
+
+        def attend(q, k, v):
+            return F.scaled_dot_product_attention(q.view(batch, heads, 1, d), k, v, enable_gqa=heads != kv_heads)
+
+        def forced(backend):
+            def run(q, k, v):
+                with sdpa_kernel(backend):
+                    return attend(q, k, v)
+            return run
+        return {"sdpa": attend, "cudnn": forced(SDPBackend.CUDNN_ATTENTION), "flash": forced(SDPBackend.FLASH_ATTENTION),
+                "copy": lambda q, k, v: copied.copy_(k)}
+
+
 def works():
     for heads, d in ((16, 128), (32, 64), (8, 256)):
         for batch, n in ((16, 1024), (4, 4096), (1, 16384)):
@@ -133,6 +164,8 @@ def works():
     yield Work(4, 16, 16, 4096, 128, True, alibi=True)
     yield Work(2, 16, 16, 8192, 128, True, alibi=True)
     yield Work(4, 32, 8, 4096, 128, True)
+    yield Work(16, 32, 8, 8192, 128, decode=True)
+    yield Work(1, 32, 8, 32768, 128, decode=True)
 
 
 class Comparison:
@@ -176,7 +209,7 @@ class Comparison:
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             return dict(zip(jobs, pool.map(build, jobs)))
 
-    def run(self, work, libraries):
+    def run(self, work, libraries, number):
         print(work.name, file=sys.stderr, flush=True)
         sets = list(work.sets())
         found = {}
@@ -217,7 +250,7 @@ class Comparison:
         ms = timing.median(mine) * 1e3
         first = times[rivals[0]] if rivals else mine
         others = {n: timing.median(first) / timing.median(times[f"kiln {n}"]) for n in found}
-        print(f"  {best:34s} {ms * 1e3:8.1f} us {work.flops / ms * 1e-9:6.0f} TFLOP/s  " +
+        print(f"  {best:34s} {ms * 1e3:8.1f} us {work.flops / ms * 1e-9:6.0f} TFLOP/s {work.bytes / ms * 1e-6:5.0f} GB/s  " +
               " ".join(f"{n}={r:.3f}" for n, r in others.items()), file=sys.stderr, flush=True)
         for rival in rivals or [""]:
             ratio, low, high = timing.paired_ratio(mine, times[rival]) if rival else (0.0, 0.0, 0.0)
@@ -226,7 +259,7 @@ class Comparison:
                 "work": "attention", "shape": work.name, "type": "bfloat16", "target": "cuda-sm_90a",
                 "regime": "sustained", "schedule": choice, "knobs": best, "ms": ms, "baseline": rival,
                 "baseline_ms": theirs, "ratio": ratio, "ratio_low": low, "ratio_high": high, "flops": work.flops,
-                "tflops": work.flops / ms * 1e-9, "error": error, "bound": 2.0**-7, "samples": self.arguments.rounds,
+                "tflops": work.flops / ms * 1e-9, "bytes": work.bytes, "gbps": work.bytes / ms * 1e-6, "error": error, "bound": 2.0**-7, "samples": self.arguments.rounds, "run": number,
                 "others": others})
             if rival:
                 print(f"    {ratio:.3f} [{low:.3f}, {high:.3f}] of {rival} ({work.flops / theirs * 1e-9:.0f} TFLOP/s)",
@@ -244,6 +277,7 @@ def main():
     parser.add_argument("--build-only", action="store_true", help="no GPU is needed")
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--runs", type=int, default=1, help="times that all works are measured, one pass after the other")
     comparison = Comparison(parser.parse_args())
     wanted = comparison.arguments.only
     chosen = [w for w in works() if not wanted or any(text in w.name for text in wanted)]
@@ -253,13 +287,14 @@ def main():
             print(f"{name} {dict(params)}: {built}")
         return 0
     failed = 0
-    for work in chosen:
-        try:
-            comparison.run(work, libraries)
-        except (kernels.KernelError, RuntimeError) as error:
-            failed += 1
-            print(f"  failed: {error}", file=sys.stderr, flush=True)
-        products.write(comparison.arguments.out, comparison)
+    for number in range(1, comparison.arguments.runs + 1):
+        for work in chosen:
+            try:
+                comparison.run(work, libraries, number)
+            except (kernels.KernelError, RuntimeError) as error:
+                failed += 1
+                print(f"  failed: {error}", file=sys.stderr, flush=True)
+            products.write(comparison.arguments.out, comparison)
     print(comparison.arguments.out)
     return 1 if failed else 0
 

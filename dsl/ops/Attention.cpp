@@ -97,6 +97,16 @@ private:
         r.where(key(r, t) < shape_.keys);
         return r;
     }
+    /// The values with zeros where no key of the batch is. A plain product would meet what stands there: 0 · NaN is NaN.
+    void clear_values() {
+        const Expr end = options_.ranges ? options_.ranges(0, batch).held : Expr();
+        if (options_.guard_values || !end.defined()) {
+            return;
+        }
+        Func &held = result.v_held = named("v_held");
+        held(c, j, head, batch) = select(j < end, v_(c, j, head, batch), Internal::make_zero(v_.type()));
+        v_ = held;
+    }
     /// `weight` · `value` where that is to count: 0 · NaN is NaN.
     Expr guarded(Expr weight, Expr value) { return select(is_zero(weight), 0.0f, weight * value); }
 
@@ -127,6 +137,7 @@ private:
 
     void blocks() {
         define_ranges({i, batch}, i);
+        clear_values();
         // Keys past the end repeat the last one: their scores are masked. (Not a select: see masked().)
         Func &kb = result.k_block = named("k_block");
         kb(d, j, t, head, batch) = k_(d, readable(key(j, t)), head, batch);

@@ -49,6 +49,9 @@ struct ScoreAt {
 /// The keys that exist for a query, before any mask: [first, end), and the diagonal i + shift, which lies before `end`.
 struct KeyRange {
     Halide::Expr first, end, shift;
+    /// Keys of the batch that hold anything, the same for all its queries; undefined: all of the buffer. What stands from
+    /// there on is never multiplied with, so that it may be NaN without guard_values too.
+    Halide::Expr held = {};
 };
 /// As a function of the query. Along the queries of a batch `first` and `end` are monotone each, and where both are the
 /// same for two queries that see any key, so is `shift`.
@@ -120,7 +123,7 @@ struct AttentionOptions {
     std::function<Halide::Expr(Halide::Expr head)> sink;
     /// NaN and infinities in values that a query may not see do not reach it (0 · NaN is NaN). Blocks: where p is 0 no
     /// product is added. Rows: columns that came out as NaN are added up again without the products whose weight is 0.
-    /// Without it only values past the end have no effect: a plain product, which tile kernels need.
+    /// Without it only values past the end, or past KeyRange::held, have no effect: a plain product, which tile kernels need.
     bool guard_values = true;
     /// The exponentials are rounded to this type before they are multiplied with V (their sum is not): V's own for tensor
     /// cores, which multiply two numbers of 16 bits.
@@ -144,6 +147,9 @@ struct Attention {
     Halide::Func q_block;
     /// With ranges: the Tuple (first, end, shift) of a query, range(i, batch), Rows range(i, ib, batch).
     Halide::Func range;
+    /// Blocks, without guard_values, where KeyRange::held is defined: v with zeros from there on, v_held(c, j, head, batch). To
+    /// be placed before a tile kernel, which copies it.
+    Halide::Func v_held;
     Halide::Func qk;  ///< qk(j, t, i, head, batch) = Σ_d q k, update over `rd`; j < block, t the block
     Halide::Func s;   ///< the score: scaled, changed, -inf where masked
     Halide::Func b;   ///< the block's maximum, b(t, i, head, batch), update over `rj`

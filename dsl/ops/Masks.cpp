@@ -71,17 +71,17 @@ KeyRanges lengths(const Func &q_lengths, const Func &k_lengths, Expr queries) {
     return [=](Expr i, Expr batch) {
         Expr keys = k_lengths(batch);
         if (!q_lengths.defined()) {
-            return KeyRange{0, keys, keys - queries};
+            return KeyRange{0, keys, keys - queries, keys};
         }
         Expr of_batch = q_lengths(batch);
-        return KeyRange{0, select(i < of_batch, keys, 0), keys - of_batch};
+        return KeyRange{0, select(i < of_batch, keys, 0), keys - of_batch, keys};
     };
 }
 
 KeyRanges documents(const Func &document, const Func &cu_q, const Func &cu_k, Expr count) {
     return [=](Expr i, Expr) {
         Expr here = clamp(document(i), 0, count), next = min(here + 1, count);
-        return KeyRange{cu_k(here), cu_k(next), cu_k(next) - cu_q(next)};
+        return KeyRange{cu_k(here), cu_k(next), cu_k(next) - cu_q(next), cu_k(count)};
     };
 }
 
