@@ -1,5 +1,7 @@
 #include "dsl/lower/RootCopies.h"
 
+#include "dsl/schedule/Canonical.h"
+
 #include <algorithm>
 
 namespace kiln {
@@ -40,6 +42,18 @@ std::string define(const StageRef &ref, const PipelineSource &source) {
     return name;
 }
 
+/// Names the Func that a wrapper became wherever a directive names the wrapper, as compute_with does.
+void rename(Node &node, const std::map<std::string, std::string> &defined) {
+    const auto ref = node.kind == Node::Kind::Call ? stage_of(node) : std::nullopt;
+    if (auto it = ref && ref->is_wrapper ? defined.find(ref->str()) : defined.end(); it != defined.end()) {
+        node = Node::name(it->second, node.span);
+        return;
+    }
+    for (Node &arg : node.args) {
+        rename(arg, defined);
+    }
+}
+
 } // namespace
 
 bool define_root_copies(Schedule &canonical, const std::vector<TileGroup> &groups,
@@ -61,6 +75,11 @@ bool define_root_copies(Schedule &canonical, const std::vector<TileGroup> &group
             s.stage.func = it->second;
             s.stage.is_wrapper = false;
             s.stage.wrapper_for.clear();
+        }
+        for (DirectiveCall &call : s.calls) {
+            for (Node &arg : call.args) {
+                rename(arg, defined);
+            }
         }
     }
     return !defined.empty();

@@ -215,25 +215,28 @@ TEST_F(TileLibrary, SharedSums) {
     EXPECT_EQ(taken.peak, said.device_bytes);
 }
 
-/// Copies before the kernel lie as TMA wants them, wherever x and w lie.
+/// Copies before the kernel lie as TMA wants them, wherever x and w lie; each by a launch of its own, or both by one.
 TEST_F(TileLibrary, CopiesRowsThatTmaCannotTake) {
-    TemporaryFolder folder;
     const std::string loops =
-        ".compute_root().split(_0, %b, %t, 128, GuardWithIf).gpu_blocks(%b, _1).gpu_threads(%t);\n";
-    auto copy = [&](const std::string &of) {
-        return "  " + of + ".in(acc)" + std::regex_replace(loops, std::regex("%"), of);
-    };
+        ".compute_root().split(_0, b, t, 128, GuardWithIf).gpu_blocks(b, _1).gpu_threads(t);\n";
     const std::string schedule =
         "schedule padded {\n  op tile_product\n  target cuda sm_90a\n"
         "  y.tile(n, m, no, mo, ni, mi, 128, 128).gpu_blocks(no, mo).tile_kernel().epilogue(direct);\n"
         "  acc.compute_at(y, no).store_in(Register);\n"
-        "  acc.update().split(k, ko, ki, 64).mma(wgmma);\n" +
-        copy("x") + copy("w") + "}\n";
-    LoadedLibrary lib = load(request("tile_product", schedule, folder.path()));
-    OnDevice x = bf16({203, 300}, 205, 1), w = bf16({203, 401}, 207, 3), y = bf16({401, 300}, 403, 1);
-    ASSERT_EQ(call(lib, x, w, y), KILN_OK) << lib.last_message();
-    EXPECT_EQ(fake->tile_launches, 1) << lib.last_choice();
-    EXPECT_EQ(lib.last_choice().find("passed over"), std::string::npos) << lib.last_choice();
+        "  acc.update().split(k, ko, ki, 64).mma(wgmma);\n"
+        "  x.in(acc)" +
+        loops + "  w.in(acc)" + loops;
+    int tiles = 0;
+    for (const auto &[more, copies] : {std::pair{"", 2}, {"  w.in(acc).compute_with(x.in(acc), t);\n", 1}}) {
+        TemporaryFolder folder;
+        LoadedLibrary lib = load(request("tile_product", schedule + more + "}\n", folder.path()));
+        OnDevice x = bf16({203, 300}, 205, 1), w = bf16({203, 401}, 207, 3), y = bf16({401, 300}, 403, 1);
+        const int before = fake->launches;
+        ASSERT_EQ(call(lib, x, w, y), KILN_OK) << lib.last_message();
+        EXPECT_EQ(fake->launches - before, copies);
+        EXPECT_EQ(fake->tile_launches, ++tiles) << lib.last_choice();
+        EXPECT_EQ(lib.last_choice().find("passed over"), std::string::npos) << lib.last_choice();
+    }
 }
 
 TEST_F(TileLibrary, HostBuffersAreCopied) {

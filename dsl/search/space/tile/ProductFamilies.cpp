@@ -220,8 +220,8 @@ std::vector<FamilyText> product_families(const PlanContext &cx, const std::vecto
         if (!repeated) {
             add({"padded_small", ".epilogue(direct)" + ahead, "", "64, 128", "64, 32, 96", "64", "", "wgmma",
                  "tma", "", false, false, true, ""});
-            add({"padded", in_turns + ".epilogue(direct)" + ahead, "group in {8, 4}", "128, 64",
-                 "128, 64, 192", "64", "", "wgmma", "tma", "", false, false, true, ""});
+            add({"padded", together + ".epilogue(direct)" + ahead, "group in {8, 4}", "128, 64",
+                 "256, 128, 64", "64", "", "wgmma", "tma", "", false, false, true, ""});
         }
     } else {
         // TF32 has 10 bits of mantissa: that is for people to allow, and no form of this algorithm.
