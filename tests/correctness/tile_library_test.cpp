@@ -218,7 +218,8 @@ TEST_F(TileLibrary, SharedSums) {
 /// Copies before the kernel lie as TMA wants them, wherever x and w lie; each by a launch of its own, or both by one.
 TEST_F(TileLibrary, CopiesRowsThatTmaCannotTake) {
     const std::string loops =
-        ".compute_root().split(_0, b, t, 128, GuardWithIf).gpu_blocks(b, _1).gpu_threads(t);\n";
+        ".compute_root().split(_0, b, i, 512, GuardWithIf).split(i, u, t, 128).reorder(t, u, b, _1).unroll(u)"
+        ".gpu_blocks(b, _1).gpu_threads(t);\n";
     const std::string schedule =
         "schedule padded {\n  op tile_product\n  target cuda sm_90a\n"
         "  y.tile(n, m, no, mo, ni, mi, 128, 128).gpu_blocks(no, mo).tile_kernel().epilogue(direct);\n"
