@@ -320,6 +320,8 @@ def main():
     cases = []
     try:
         import torch
+
+        import run as driver
         for work in wanted:
             for i, shape in enumerate(work.shapes):
                 try:
@@ -339,7 +341,10 @@ def main():
                 row[tool] = said
                 print(row["work"], row["shape"], tool, said, flush=True)
     finally:
-        document = {"device": torch.cuda.get_device_name(), "sanitizer": session.sanitizer,
+        version = subprocess.run([session.arguments.kiln, "--version"], capture_output=True, text=True).stdout.strip()
+        document = {"device": torch.cuda.get_device_name(), "driver": driver.driver(),
+                    "versions": {"kiln": version, "torch": torch.__version__, "cuda": torch.version.cuda},
+                    "sanitizer": session.sanitizer,
                     "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
                     "command": "bench/proof.py " + " ".join(sys.argv[1:]), "rows": session.rows}
         pathlib.Path(session.arguments.out).write_text(json.dumps(document, indent=1) + "\n")
