@@ -83,7 +83,8 @@ def replace(page, text):
 
 def main(arguments):
     option, page = (arguments[0], pathlib.Path(arguments[1])) if arguments[:1] in (["--into"], ["--page"]) else ("", None)
-    files = arguments[2 if option else 0:] or sorted(str(p) for p in (ROOT / "docs" / "results").glob("*.json"))
+    files = arguments[2 if option else 0:] or sorted(str(p) for p in (ROOT / "docs" / "results").glob("*.json")
+                                                           if "rows" in json.loads(p.read_text()))
     if option == "--into":
         replace(page, summary([d for d in (json.loads(pathlib.Path(f).read_text()) for f in files) if d.get("rows")]))
         return 0

@@ -214,11 +214,12 @@ TEST_F(SearchTuneTest, K36InPlaceAndScatteredWork) {
 
 TEST_F(SearchTuneTest, K34AlwaysALibraryInTheBudget) {
     // One element, places that only a division tells, a chain of forty stages, and no time at all.
-    const std::vector<std::pair<std::string, std::string>> works = {{"search_gather", "one"},
-                                                                    {"search_deep", "n500"}};
-    for (const auto &[generator, work] : works) {
-        for (std::vector<std::string> limit :
-             {std::vector<std::string>{"--trials", "2"}, {"--budget", "0.01"}}) {
+    using Words = std::vector<std::string>;
+    const Words few = {"--trials", "2"}, nothing = {"--budget", "0.01"};
+    const std::vector<std::tuple<std::string, std::string, std::vector<Words>>> works = {
+        {"search_gather", "one", {few, nothing}}, {"search_deep", "n500", {nothing}}};
+    for (const auto &[generator, work, limits] : works) {
+        for (const Words &limit : limits) {
             std::vector<std::string> args = {"--load",    own,      "tune", generator, "--target",
                                              "cpu-avx2",  "--work", work,   "--time",  "0.01",
                                              "--threads", "1",      "-o",   "out",     "--json"};
@@ -368,6 +369,15 @@ TEST_F(SearchTuneErrors, Shapes) {
            "error[K1330]: no sizes of `y`\n"
            "   = note: its buffers: x (1 dimensions), y (1 dimensions)\n"
            "   = help: write one for each buffer, the innermost extent first: `--shape x=512x256`\n");
+}
+
+TEST_F(SearchTuneErrors, ABudgetOfNothing) {
+    for (const std::string budget : {"0", "-3"}) {
+        expect({"tune", "chain_relu", "--target", "cpu", "--budget", budget}, 2,
+               "error[K0923]: option `--budget` does not take `" + budget +
+                   "`\n"
+                   "   = note: it takes SECONDS:POSITIVE\n");
+    }
 }
 
 TEST_F(SearchTuneErrors, DevicesAndFamilies) {
