@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
@@ -101,8 +102,8 @@ Emulation::~Emulation() {
 
 std::string Emulation::compile(std::vector<EmittedKernel> kernels) {
     kernels_ = std::move(kernels);
-    folder_ =
-        std::filesystem::temp_directory_path() / fmt::format("kiln_emulated_{}_{}", getpid(), fmt::ptr(this));
+    static std::atomic<int> number = 0; // a name of its own: the loader knows libraries by their paths
+    folder_ = std::filesystem::temp_directory_path() / fmt::format("kiln_emulated_{}_{}", getpid(), number++);
     std::filesystem::create_directories(folder_);
     const std::string source = (folder_ / "kernels.cpp").string(), object = (folder_ / "kernels.so").string();
     std::ofstream out(source);

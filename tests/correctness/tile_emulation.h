@@ -15,7 +15,7 @@ namespace kiln::tile {
 /// The text of a kernel with the emulator's wrappers in the place of the device's.
 EmittedKernel emit_emulated(const Kernel &k, const EmitOptions &options = {});
 
-/// Kernels in one shared object.
+/// Kernels in one shared object; one of them a process, since their libraries share the names of the emulator.
 class Emulation {
 public:
     Emulation() = default;

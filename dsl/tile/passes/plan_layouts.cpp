@@ -14,6 +14,23 @@ namespace {
 /// Stands in for the axis that a slice lacks.
 const char *no_axis = "~";
 
+/// Calls `f` for every call in `e`.
+void visit_calls(const Expr &e, const std::function<void(const Halide::Internal::Call &)> &f) {
+    class Visitor : public Halide::Internal::IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        void visit(const Halide::Internal::Call *op) override {
+            f(*op);
+            IRGraphVisitor::visit(op);
+        }
+
+    public:
+        explicit Visitor(const std::function<void(const Halide::Internal::Call &)> &f) : f(f) {}
+        const std::function<void(const Halide::Internal::Call &)> &f;
+    };
+    Visitor v(f);
+    e.accept(&v);
+}
+
 class Layouts {
 public:
     explicit Layouts(Kernel &k) : k_(k) {}
@@ -70,13 +87,42 @@ private:
         return std::count(t.axes.begin(), t.axes.end(), k_.row_axis) > 0;
     }
 
-    /// Where the schedule deals no axis to the warps and a reduction leaves another axis: what is reduced, so that the
-    /// lanes lie along what is left.
+    /// Axes along dimension 0 of what is read of views at more than one axis.
+    std::set<std::string> contiguous() const {
+        std::set<std::string> found;
+        walk(k_.body, [&](const Stmt &s) {
+            if (const Copy *c = s.as<Copy>()) {
+                const auto &dims = c->from.dims;
+                if (std::count_if(dims.begin(), dims.end(),
+                                  [](const ViewDim &d) { return !d.axis.empty(); }) > 1) {
+                    found.insert(dims[0].axis);
+                }
+            }
+            each_expr(s, [&](const Expr &e) {
+                visit_calls(e, [&](const Halide::Internal::Call &c) {
+                    if (c.name.starts_with("view:") && k_.axes_of(&c).size() > 1) {
+                        for (const std::string &axis : k_.axes_of(c.args[0])) {
+                            found.insert(axis);
+                        }
+                    }
+                });
+            });
+        });
+        return found;
+    }
+
+    /// Where the schedule deals no axis to the warps and a reduction leaves another axis: the one that does not lie along
+    /// dimension 0 of what is read, so that the lanes read neighbours.
     void choose_rows() {
+        if (!k_.row_axis.empty()) {
+            return;
+        }
+        const std::set<std::string> inner = contiguous();
         walk(k_.body, [&](Stmt &s) {
             const Reduce *r = s.as<Reduce>();
             if (k_.row_axis.empty() && r && !k_.tile(r->dst).axes.empty()) {
-                k_.row_axis = r->axis;
+                const std::string &left = k_.tile(r->dst).axes[0];
+                k_.row_axis = inner.count(r->axis) && !inner.count(left) ? left : r->axis;
             }
         });
     }

@@ -60,10 +60,14 @@ private:
                 continue;
             }
             auto plan = k_.plan.copies.find(c->from.view);
-            // Threads that copy for themselves are not ahead of themselves.
-            const int depth = !looped || k_.plan.producers == 0 ? 1
-                              : plan == k_.plan.copies.end()    ? 0
-                                                                : plan->second.stages;
+            // Threads that copy for themselves are not ahead of themselves. Warpgroups that take tiles in turn have a slot each of
+            // what is copied once a tile: the later may ask for its fill before that of the other has come, and a parity
+            // cannot tell two fills ahead from none.
+            const int once = k_.plan.ping_pong && k_.plan.producers > 0 ? k_.plan.consumers : 1;
+            const int depth = k_.plan.producers == 0         ? 1
+                              : !looped                      ? once
+                              : plan == k_.plan.copies.end() ? 0
+                                                             : plan->second.stages;
             std::string &ring = ring_for[{depth, stage_of(body, c->dst)}];
             if (ring.empty()) {
                 ring = k_.fresh("ring");
