@@ -132,7 +132,7 @@ def works():
         yield Work(f"gemm NT {file}", "gemm", nt, f"gemm/{file}.sched", {}, [square, ragged, (1024, 1024, 1024)],
                    product("bfloat16", True))
         yield Work(f"gemm NN {file}", "gemm", nn, f"gemm/{file}.sched", {}, [square, ragged], product("bfloat16", False))
-    for depth in (1, 2, 5):
+    for depth in (3, 4, 6):
         yield Work(f"gemm stages {depth}", "gemm", nt, "gemm/cuda_sm_90a.sched", {"depth": depth}, [(1024, 1024, 1024)],
                    product("bfloat16", True))
     yield Work("gemm float16", "gemm", {**nt, "type": "float16"}, "gemm/cuda_sm_90a.sched", {}, [square], product("float16", True))
