@@ -64,6 +64,7 @@ private:
     const Style &s;
     std::string bm, bn, bk;
     FamilyText out;
+    const Operand *first_copy = nullptr; ///< that comes before the kernel
 
     static int64_t bytes(const std::string &type) {
         FuncInfo f;
@@ -152,14 +153,21 @@ private:
         for (size_t d = 1; d < f.args.size(); d++) {
             others.push_back(f.is_input ? fmt::format("_{}", d) : f.args[d]);
         }
-        // Few blocks leave most of the device idle: smaller pieces for small products.
-        const int piece = s.knobs.empty() ? 512 : 1024;
-        const std::string b = name + "b", i = name + "i", u = name + "u", t = name + "t",
-                          rest = fmt::format("{}", fmt::join(others, ", "));
+        // Few blocks leave most of the device idle: smaller pieces for small products, and one launch for both copies.
+        const bool small = s.knobs.empty();
+        const bool joins = small && first_copy && cx.info(first_copy->buffer).args.size() == f.args.size();
+        const int piece = small ? 512 : 1024;
+        const std::string loops = joins ? first_copy->buffer : name, t = loops + "t";
         out.add(fmt::format(
             "{0}.in({1}).compute_root().split({2}, {3}, {4}, {8}, GuardWithIf).split({4}, {5}, {6}, {9})"
             ".reorder({6}, {5}, {3}, {7}).unroll({5}).gpu_blocks({3}, {7}).gpu_threads({6})",
-            name, operand.reader, x, b, i, u, t, rest, piece, piece / 4));
+            name, operand.reader, x, loops + "b", loops + "i", loops + "u", t, fmt::join(others, ", "), piece,
+            piece / 4));
+        if (joins) {
+            out.add(fmt::format("{}.in({}).compute_with({}.in({}), {})", name, operand.reader,
+                                first_copy->buffer, first_copy->reader, t));
+        }
+        first_copy = first_copy ? first_copy : &operand;
     }
 };
 
@@ -211,12 +219,13 @@ std::vector<FamilyText> product_families(const PlanContext &cx, const std::vecto
              "128, 64, 192", "64", "6, 8, 5, 4", "wgmma", "tma", ".split_reduce(parts)", false, false, false,
              ""});
         add({"cluster_small", ".warpgroups(consumers = 1).cluster(1, 2)" + ahead, "", "64", "128, 64, 96",
-             "64", "8, 6, 4", "wgmma", "tma", "", false, true, false, ""});
+             "64", "8, 6, 4, 10, 12", "wgmma", "tma", "", false, true, false, ""});
         add({"cluster", ".cluster(cx, cy)" + ahead, "cx in {2, 4, 1}, cy in {4, 2, 1}", "128, 64",
              "72, 64, 128, 96, 192", "64", "7, 5, 6, 8, 4", "wgmma", "tma", "", true, true, false,
              "cx * cy <= 8, cx > 1, cy > 1"});
         add({"cluster_rows", ".persistent(group).cluster(1, 2).warpgroups(consumers = 2)" + ahead, groups,
-             "128, 192", "256, 128, 192", "64", "4, 3, 5", "wgmma", "tma", "", false, true, false, ""});
+             "128, 192", "256, 128, 192, 96, 64", "64", "4, 3, 5, 6, 8", "wgmma", "tma", "", false, true,
+             false, ""});
         if (!repeated) {
             add({"padded_small", ".epilogue(direct)" + ahead, "", "64, 128", "64, 32, 96", "64", "", "wgmma",
                  "tma", "", false, false, true, ""});
