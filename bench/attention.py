@@ -256,8 +256,8 @@ class Comparison:
             ratio, low, high = timing.paired_ratio(mine, times[rival]) if rival else (0.0, 0.0, 0.0)
             theirs = timing.median(times[rival]) * 1e3 if rival else 0.0
             self.rows.append({
-                "work": "attention", "shape": work.name, "type": "bfloat16", "target": "cuda-sm_90a",
-                "regime": "sustained", "schedule": choice, "knobs": best, "ms": ms, "baseline": rival,
+                "work": "attention decode" if work.decode else "attention", "shape": work.name, "type": "bfloat16",
+                "target": "cuda-sm_90a", "regime": "sustained", "schedule": choice, "knobs": best, "ms": ms, "baseline": rival,
                 "baseline_ms": theirs, "ratio": ratio, "ratio_low": low, "ratio_high": high, "flops": work.flops,
                 "tflops": work.flops / ms * 1e-9, "bytes": work.bytes, "gbps": work.bytes / ms * 1e-6, "error": error, "bound": 2.0**-7, "samples": self.arguments.rounds, "run": number,
                 "others": others})

@@ -184,10 +184,11 @@ TEST(TileSpreadFault, Refusals) {
     ASSERT_EQ(found.size(), 2u);
     const std::string first =
         "error[K1155]: a reduction over 2 blocks along `n`, of which 4 have a part each\n";
-    EXPECT_EQ(render(found[0], ""), first + "  = note: in `top = reduce max over n blocks 2 @L0 of select(%n "
-                                            "+ cluster.rank*256 < x.extent.0, wide, -inf)`, of `top`\n");
+    EXPECT_EQ(render(found[0], ""), first +
+                                        "   = note: in `top = reduce max over n blocks 2 @L0 of select(%n "
+                                        "+ cluster.rank*256 < x.extent.0, wide, -inf)`, of `top`\n");
     EXPECT_EQ(render(found[1], ""),
-              first + "  = note: in `total = reduce sum over n blocks 2 @L0 of select(%n + cluster.rank*256 "
+              first + "   = note: in `total = reduce sum over n blocks 2 @L0 of select(%n + cluster.rank*256 "
                       "< x.extent.0, e, 0.0)`, of `total`\n");
 }
 
