@@ -1,8 +1,10 @@
 #include "apps/kiln/ScheduleCheck.h"
 
 #include "dsl/generator/Create.h"
+#include "dsl/generator/Params.h"
 #include "dsl/lower/CompileVariant.h"
 #include "dsl/lower/Legalize.h"
+#include "dsl/lower/ScheduleVariant.h"
 #include "dsl/schedule/Canonical.h"
 #include "dsl/schedule/CheckSchedule.h"
 #include "dsl/schedule/DefaultSchedule.h"
@@ -64,16 +66,25 @@ std::map<std::string, std::string> kernels_of(const LoopNest &nest) {
     return kernels;
 }
 
-/// Tile kernels are made and compiled as the build does: what a definition or the hardware refuses shows only there.
-CompileReply compiled(const Schedule &schedule, const CheckRequest &request, const std::string &op,
-                      const Target &target) {
-    TemporaryFolder folder;
+/// What a build of the schedule is asked for, with knobs that name parameters of the generator as values of those.
+CompileJob job_of(const Schedule &schedule, const CheckRequest &request, const std::string &op,
+                  const Target &target) {
     CompileJob job;
     job.generator = op;
     job.params = request.params;
     job.variant = {target,        schedule.file, schedule.source ? *schedule.source : print_text(schedule),
                    schedule.name, request.knobs, {}};
     job.symbol = "checked";
+    std::vector<std::string> params;
+    for (const auto &[name, fallback] : with_defaults(op, {})) {
+        params.push_back(name);
+    }
+    return with_algorithm_knobs(std::move(job), params);
+}
+
+/// Tile kernels are made and compiled as the build does: what a definition or the hardware refuses shows only there.
+CompileReply compiled(CompileJob job) {
+    TemporaryFolder folder;
     job.object = folder.path() / "checked.o";
     return compile_variant(job);
 }
@@ -97,21 +108,22 @@ CheckedSchedule check_one(const Schedule &schedule, const CheckRequest &request,
             diagnostics.push_back(std::move(d));
         }
     };
-    CanonicalResult canonical = canonicalize(schedule, request.knobs);
+    const CompileJob job = job_of(schedule, request, checked.op, target);
+    CanonicalResult canonical = canonicalize(schedule, job.variant.knobs);
     append(canonical.diagnostics);
-    LegalizedPipeline pipeline = fresh_pipeline(checked.op, request.params, target);
+    LegalizedPipeline pipeline = fresh_pipeline(checked.op, job.params, target);
     PipelineInfo info = describe_pipeline(pipeline.outputs, checked.op);
     ScheduleAnalysis analysis =
         analyse_schedule(canonical.schedule, info, target, limits_of(target), canonical.damaged);
     append(analysis.diagnostics);
     auto faulty = [&] { return has_errors({diagnostics.begin() + before, diagnostics.end()}); };
     if (!faulty() && !tile_groups(analysis.nest).empty()) {
-        CompileReply reply = compiled(schedule, request, checked.op, target);
+        CompileReply reply = compiled(job);
         std::erase_if(reply.diagnostics, [](const Diagnostic &d) { return d.severity != Severity::Error; });
         append(std::move(reply.diagnostics));
         checked.tiles = std::move(reply.tiles);
     } else if (!faulty() && request.ask_halide) {
-        append(halide_faults([&] { return fresh_pipeline(checked.op, request.params, target).outputs; },
+        append(halide_faults([&] { return fresh_pipeline(checked.op, job.params, target).outputs; },
                              canonical.schedule, target));
     }
     checked.ok = !faulty();

@@ -103,6 +103,16 @@ TEST_F(CliCommandTest, Schedule) {
     EXPECT_NE(run.out.find("### compute_at"), std::string::npos);
 }
 
+/// Without the knob as the parameter's value the algorithm has no Func `x_plus_residual`.
+TEST_F(CliCommandTest, ScheduleCheckTakesKnobsThatNameParameters) {
+    write("a.sched", "schedule with_add { op rms_norm  target cpu avx2\n knob add in {true, false}\n"
+                     " x_plus_residual.parallel(i);\n y.parallel(i);\n}\n");
+    CliRun run = kiln({"schedule", "check", "a.sched", "--generator", "rms_norm"});
+    EXPECT_EQ(run.code, 0) << run.out << run.err;
+    run = kiln({"schedule", "check", "a.sched", "--generator", "rms_norm", "--param", "add=false"});
+    EXPECT_NE(run.code, 0) << run.out << run.err;
+}
+
 TEST_F(CliCommandTest, ScheduleDiff) {
     write("a.sched", good_chain);
     write("b.sched",
