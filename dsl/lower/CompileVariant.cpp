@@ -334,7 +334,13 @@ CompileReply compile_variant(const CompileJob &asked) {
             }
         }
     } catch (const Error &error) {
-        reply.diagnostics.insert(reply.diagnostics.end(), error.diagnostics.begin(), error.diagnostics.end());
+        for (Diagnostic d : error.diagnostics) {
+            // What the tile compiler refuses stands at no line: of a library's many schedules it is this one.
+            if (d.file.empty() && d.code.starts_with("K11")) {
+                d.file = job.variant.schedule_file;
+            }
+            reply.diagnostics.push_back(std::move(d));
+        }
     } catch (const Halide::Error &error) {
         reply.diagnostics.push_back(halide_fault(job, error.what()));
     } catch (const std::bad_alloc &) {

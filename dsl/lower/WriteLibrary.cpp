@@ -4,6 +4,7 @@
 #include "dsl/lower/Sha256.h"
 #include "dsl/lower/Tools.h"
 #include "dsl/support/Files.h"
+#include "kiln.h"
 
 #include "HalideRuntime.h"
 
@@ -336,7 +337,7 @@ std::string write_library(const LibraryParts &parts) {
     json["asynchronous"] =
         std::any_of(parts.variants.begin(), parts.variants.end(),
                     [](const CompiledVariant &v) { return v.request.target.backend != Backend::Cpu; });
-    json["versions"] = {{"kiln", KILN_VERSION}, {"halide", "21.0.0"}, {"abi", 1}};
+    json["versions"] = {{"kiln", KILN_VERSION}, {"halide", "21.0.0"}, {"abi", KILN_ABI_VERSION}};
     json["variants"] = nlohmann::json::array();
     for (const CompiledVariant &v : parts.variants) {
         json["variants"].push_back(variant_json(v, parts.folder, sha256(read_bytes(v.object))));

@@ -108,5 +108,26 @@ TEST(HandSchedules, ProductsByPairs) {
     expect_right(build, {"37x53x29 bf16", "37x53x29 tt", "3x17x19x23", "1x1x1", "64"});
 }
 
+/// Of the many schedules of a library it is said which one the tile compiler refuses.
+TEST(HandSchedules, ARefusedKernelNamesItsFile) {
+    TemporaryFolder folder;
+    BuildRequest build;
+    build.generator = "softmax";
+    build.params = {{"type", "bfloat16"}};
+    build.output_dir = folder.path();
+    ensure_generator(build);
+    VariantRequest v;
+    v.target = Target::parse("cuda sm_90a");
+    v.schedule_file = schedules + "/softmax/cuda_sm_90a_rows.sched";
+    v.schedule_text = read_text_file(v.schedule_file, "schedule");
+    v.knobs = {{"columns", "8192"}, {"groups", "1"}, {"registers", "40"}};
+    build.variants = {v};
+    const BuildResult result = build_library(build);
+    EXPECT_FALSE(result.ok);
+    ASSERT_FALSE(result.diagnostics.empty());
+    EXPECT_EQ(result.diagnostics.back().code, "K1152");
+    EXPECT_EQ(result.diagnostics.back().file, v.schedule_file);
+}
+
 } // namespace
 } // namespace kiln
