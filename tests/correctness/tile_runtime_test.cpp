@@ -371,8 +371,18 @@ TEST_F(Tile, ManyThreads) {
     std::atomic<int> wrong = 0;
     for (int t = 0; t < 8; t++) {
         threads.emplace_back([&] {
+            // The flags of a buffer and the description of a call are their caller's own.
+            halide_buffer_t buffers[2] = {x, y};
+            kiln_tile_view own[2] = {views[0], views[1]};
+            for (int b = 0; b < 2; b++) {
+                own[b].buffer = &buffers[b];
+                for (int d = 0; d < 2; d++) {
+                    own[b].extent[d] = buffers[b].dim[d].extent;
+                }
+            }
+            const int64_t grid[2] = {2, 3};
             for (int i = 0; i < 50; i++) {
-                wrong += launch() != 0;
+                wrong += kiln_tile_launch(&call, &kernel, own, 2, grid, 2, params, 4) != 0;
             }
         });
     }
