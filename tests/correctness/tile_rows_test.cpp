@@ -1,5 +1,5 @@
-// The schedules of schedules/ for rows (softmax, norms), as variants.txt takes them: interpreted and emulated on short, ragged
-// and empty rows, against formulas in double.
+// The schedules of schedules/ for rows (softmax, norms), as variants.txt takes them: emulated on the shortest and on ragged rows
+// of each, those of up to 8193 elements interpreted too, against formulas in double.
 #include "dsl/lower/LibraryRequest.h"
 #include "dsl/ops/Norms.h"
 #include "dsl/ops/Numeric.h"
