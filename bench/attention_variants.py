@@ -130,7 +130,7 @@ def run(name, z, params, so):
 
 def main():
     kiln, schedules, results = sys.argv[1:4]
-    todo = list(cases())
+    works = list(cases())
     base = pathlib.Path(tempfile.mkdtemp())
 
     def build(params):
@@ -141,11 +141,11 @@ def main():
         except kernels.KernelError as error:
             return str(error)
 
-    wanted = sorted({tuple(sorted(params.items())) for _, _, params in todo})
+    wanted = sorted({tuple(sorted(params.items())) for _, _, params in works})
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         built = dict(zip(wanted, pool.map(build, wanted)))
     rows = []
-    for name, sizes, params in todo:
+    for name, sizes, params in works:
         library = built[tuple(sorted(params.items()))]
         try:
             if isinstance(library, str):

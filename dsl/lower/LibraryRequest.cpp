@@ -117,12 +117,12 @@ std::optional<ListedVariant> parse_line(const std::string &text) {
 std::vector<ListedVariant> listed_variants(const std::string &generator, const std::set<std::string> &slugs,
                                            const std::map<std::string, std::string> &given_params,
                                            const fs::path &folder) {
-    const std::map<std::string, std::string> params = with_defaults(generator, given_params);
     std::vector<ListedVariant> variants;
     fs::path list = folder / "variants.txt";
     if (!fs::exists(list)) {
         return variants;
     }
+    const std::map<std::string, std::string> params = with_defaults(generator, given_params);
     std::istringstream lines(read_text_file(list, "list of variants"));
     std::string text;
     for (int line = 1; std::getline(lines, text); line++) {

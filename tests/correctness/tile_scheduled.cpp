@@ -8,6 +8,7 @@
 #include "dsl/tile/build/ReadPlan.h"
 #include "dsl/tile/ir/Text.h"
 #include "dsl/tile/passes/Runner.h"
+#include "tests/correctness/tile_launch.h"
 
 #include <fmt/format.h>
 
@@ -105,6 +106,18 @@ std::string interpreted(const ScheduledProgram &p, const Kernel &k) {
         }
     }
     return "";
+}
+
+std::string emulated(const Emulation &emulation, size_t number, const ScheduledProgram &p,
+                     const Extents &size, unsigned seed) {
+    const Data d = data_of(p, size, seed);
+    Memory m;
+    for (const auto &[name, a] : d.inputs) {
+        m[name] = spread(a);
+    }
+    const Memory before = m;
+    const std::string fault = emulation.launch(number, m);
+    return (fault.empty() ? compare(m, d.wanted, p.ulps) : fault) + written_outside(before, m, d.wanted);
 }
 
 } // namespace kiln::tile

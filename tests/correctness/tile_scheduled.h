@@ -5,6 +5,7 @@
 
 #include "dsl/schedule/Knobs.h"
 #include "dsl/tile/ir/Ir.h"
+#include "tests/correctness/tile_emulation.h"
 #include "tests/correctness/tile_reference.h"
 
 #include <functional>
@@ -66,5 +67,9 @@ Data data_of(const ScheduledProgram &p, const Extents &size, unsigned seed = 1);
 
 /// Interprets the kernel on every size in several orders of events; "" or what came out wrong.
 std::string interpreted(const ScheduledProgram &p, const Kernel &k);
+
+/// Runs kernel `number`, which is `p`'s, emulated on that size; "" or what came out wrong or was written outside of the outputs.
+std::string emulated(const Emulation &emulation, size_t number, const ScheduledProgram &p,
+                     const Extents &size, unsigned seed);
 
 } // namespace kiln::tile

@@ -1,5 +1,6 @@
 #include "dsl/schedule/apply/Describe.h"
 #include "dsl/tile/build/Builder.h"
+#include "dsl/tile/ir/EachCall.h"
 
 #include <fmt/format.h>
 
@@ -16,24 +17,10 @@ bool is_self(const Expr &e, const std::string &func) {
     return c && c->call_type == Call::Halide && c->name == func;
 }
 
-class CallsFunc : public IRGraphVisitor {
-public:
-    explicit CallsFunc(const std::string &func) : func_(func) {}
-    bool found = false;
-
-private:
-    using IRGraphVisitor::visit;
-    void visit(const Call *op) override {
-        found |= op->call_type == Call::Halide && op->name == func_;
-        IRGraphVisitor::visit(op);
-    }
-    const std::string &func_;
-};
-
 bool calls(const Expr &e, const std::string &func) {
-    CallsFunc v(func);
-    e.accept(&v);
-    return v.found;
+    bool found = false;
+    each_call(e, [&](const Call &c) { found |= c.call_type == Call::Halide && c.name == func; });
+    return found;
 }
 
 template<typename Op>

@@ -1,5 +1,6 @@
 #include "dsl/tile/interpret/Values.h"
 
+#include "dsl/tile/ir/EachCall.h"
 #include "dsl/tile/ir/Text.h"
 
 #include <fmt/format.h>
@@ -434,21 +435,11 @@ Mask Evaluator::narrowed(const Mask &mask, const Column &condition, bool when) {
 }
 
 bool Evaluator::reads_view(const Expr &e) {
-    class Find : public IRGraphVisitor {
-        using IRGraphVisitor::visit;
-        void visit(const Call *op) override {
-            found |= op->name.rfind("view:", 0) == 0;
-            IRGraphVisitor::visit(op);
-        }
-
-    public:
-        bool found = false;
-    };
     auto it = reads_view_.find(e.get());
     if (it == reads_view_.end()) {
-        Find f;
-        e.accept(&f);
-        it = reads_view_.emplace(e.get(), f.found).first;
+        bool found = false;
+        each_call(e, [&](const Call &c) { found |= c.name.starts_with("view:"); });
+        it = reads_view_.emplace(e.get(), found).first;
     }
     return it->second;
 }

@@ -1,5 +1,6 @@
 // A layout for every tile. Roles belong to axes: the row axis is dealt to the warpgroups, any other axis is a column.
 // Then which tiles share registers: a product with its start, a map with an operand that nobody reads later.
+#include "dsl/tile/ir/EachCall.h"
 #include "dsl/tile/passes/Passes.h"
 
 #include <fmt/format.h>
@@ -13,23 +14,6 @@ namespace {
 
 /// Stands in for the axis that a slice lacks.
 const char *no_axis = "~";
-
-/// Calls `f` for every call in `e`.
-void visit_calls(const Expr &e, const std::function<void(const Halide::Internal::Call &)> &f) {
-    class Visitor : public Halide::Internal::IRGraphVisitor {
-        using IRGraphVisitor::visit;
-        void visit(const Halide::Internal::Call *op) override {
-            f(*op);
-            IRGraphVisitor::visit(op);
-        }
-
-    public:
-        explicit Visitor(const std::function<void(const Halide::Internal::Call &)> &f) : f(f) {}
-        const std::function<void(const Halide::Internal::Call &)> &f;
-    };
-    Visitor v(f);
-    e.accept(&v);
-}
 
 class Layouts {
 public:
@@ -99,7 +83,7 @@ private:
                 }
             }
             each_expr(s, [&](const Expr &e) {
-                visit_calls(e, [&](const Halide::Internal::Call &c) {
+                each_call(e, [&](const Halide::Internal::Call &c) {
                     if (c.name.starts_with("view:") && k_.axes_of(&c).size() > 1) {
                         for (const std::string &axis : k_.axes_of(c.args[0])) {
                             found.insert(axis);
