@@ -48,7 +48,8 @@ struct Fault {
     std::string message;
 };
 
-/// Everything that runs in the trial's own process.
+/// Everything that runs in the trial's own process. It lives as long as that: a kernel that returned before its work was
+/// done may still run, so nothing of its code and its arrays goes before the process does.
 class TrialChild {
 public:
     TrialChild(const MeasureSetup &setup, Draw &draw, const BuiltJob &job, double call_s, pid_t builds_root)
@@ -56,6 +57,13 @@ public:
         call_.device = setup.device;
     }
 
+    static nlohmann::json run(const MeasureSetup &setup, Draw &draw, const BuiltJob &job, double call_s,
+                              pid_t builds_root) {
+        auto *child = new TrialChild(setup, draw, job, call_s, builds_root); // ends with the process
+        return child->run();
+    }
+
+private:
     nlohmann::json run() {
         Outcome out;
         try {
@@ -67,24 +75,23 @@ public:
         return to_json(out);
     }
 
-private:
     const MeasureSetup &setup_;
     Draw &draw_;
     const BuiltJob &job_;
     double call_s_;
     pid_t builds_root_;
     kiln_call call_ = KILN_CALL_INIT;
+    std::optional<LoadedLibrary> candidate_, incumbent_;
 
     void measure(Outcome &out) {
         double start = now();
-        LoadedLibrary candidate(job_.object);
+        LoadedLibrary &candidate = candidate_.emplace(job_.object);
         candidate.set_threads(setup_.threads);
-        std::optional<LoadedLibrary> incumbent;
         if (!job_.incumbent.empty()) {
-            incumbent.emplace(job_.incumbent);
-            incumbent->set_threads(setup_.threads);
+            incumbent_.emplace(job_.incumbent);
+            incumbent_->set_threads(setup_.threads);
             end_by_alarm_after(setup_.limits.call_s);
-            must(draw_.theirs().call(*incumbent, &call_), *incumbent);
+            must(draw_.theirs().call(*incumbent_, &call_), *incumbent_);
         }
         end_by_alarm_after(call_s_);
         must(draw_.first().call(candidate, &call_), candidate);
@@ -93,7 +100,7 @@ private:
         must(draw_.ours().call(candidate, &call_), candidate);
         end_by_alarm_after(0);
         accept(draw_.judge_first(), out);
-        accept(draw_.judge_timed(incumbent.has_value()), out);
+        accept(draw_.judge_timed(incumbent_.has_value()), out);
         out.check_s = now() - start;
         start = now();
         {
@@ -102,14 +109,14 @@ private:
             if (is_cpu && builds_root_ > 0) {
                 quiet.emplace(builds_root_, getppid()); // kiln-measure and what is below it run on
             }
-            time(candidate, incumbent, out);
+            time(candidate, incumbent_, out);
         }
         out.time_s = now() - start;
         // What lies in the outputs now was written by timed calls: the process above looks at it.
         bring_back(candidate);
         draw_.ours().release(candidate, &call_);
-        if (incumbent) {
-            draw_.theirs().release(*incumbent, &call_);
+        if (incumbent_) {
+            draw_.theirs().release(*incumbent_, &call_);
         }
         out.status = Status::Ok;
     }
@@ -210,7 +217,7 @@ nlohmann::json TrialRunner::run_child(const BuiltJob &job, double call_s) {
     }
     pid_t root = builds_root_;
     return run_isolated(fmt::format("the kernel of trial {}", job.number), limits,
-                        [&] { return TrialChild(setup_, draw_, job, call_s, root).run(); });
+                        [&] { return TrialChild::run(setup_, draw_, job, call_s, root); });
 }
 
 void TrialRunner::judge_after(bool has_incumbent, Outcome &outcome) {
