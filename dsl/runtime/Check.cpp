@@ -84,6 +84,32 @@ int64_t bytes_of(const halide_buffer_t &b) {
     return (b.type.bits + 7) / 8;
 }
 
+/// First and last byte of a box of elements, from its address on.
+struct Span {
+    __int128 first = 0, last;
+    explicit Span(const halide_buffer_t &b) : last(bytes_of(b) - 1) {
+        for (int i = 0; i < b.dimensions; i++) {
+            const __int128 reach =
+                static_cast<__int128>(b.dim[i].stride * bytes_of(b)) * (b.dim[i].extent - 1);
+            (reach < 0 ? first : last) += reach;
+        }
+    }
+};
+
+/// Whether each dimension steps over all that the ones before it span, as in dense and padded layouts.
+bool is_nested(const halide_buffer_t &b) {
+    __int128 span = 0;
+    for (int i = 0; i < b.dimensions; i++) {
+        if (b.dim[i].extent > 1) {
+            if (b.dim[i].stride <= span) {
+                return false;
+            }
+            span += static_cast<__int128>(b.dim[i].stride) * (b.dim[i].extent - 1);
+        }
+    }
+    return true;
+}
+
 /// Where the elements are on the device, comparable within one kind of memory; 0: nowhere.
 struct DeviceAddress {
     uint64_t space = 0, offset = 0;
@@ -119,6 +145,11 @@ int64_t element_count(const halide_buffer_t &buffer) {
 
 bool boxes_overlap(const halide_buffer_t &a, uint64_t address_a, const halide_buffer_t &b,
                    uint64_t address_b) {
+    const Span span_a(a), span_b(b);
+    if (address_a + span_a.last < address_b + span_b.first ||
+        address_b + span_b.last < address_a + span_a.first) {
+        return false;
+    }
     Reach reach;
     for (int i = 0; i < a.dimensions; i++) {
         reach.add(a.dim[i].stride * bytes_of(a), 0, a.dim[i].extent - 1);
@@ -132,6 +163,9 @@ bool boxes_overlap(const halide_buffer_t &a, uint64_t address_a, const halide_bu
 }
 
 bool overlaps_itself(const halide_buffer_t &buffer) {
+    if (is_nested(buffer)) {
+        return false;
+    }
     Reach reach;
     for (int i = 0; i < buffer.dimensions; i++) {
         if (buffer.dim[i].stride == 0 && buffer.dim[i].extent > 1) {
