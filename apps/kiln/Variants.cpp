@@ -27,8 +27,23 @@ struct Draft {
     d.code = "K0923";
     d.message = fmt::format("option `--when` does not take `{}`", text);
     d.helps.push_back("write `x.extent(0) >= 64`, `x.extent(0) <= 8`, `x.extent(0) % 16 == 0`, `x.stride(1) "
-                      "% 4 == 0` or `x.aligned(16)`");
+                      "% 4 == 0`, `x.aligned(16)` or `device.is(gpu)`");
     throw Error(std::move(d));
+}
+
+VariantCondition condition_of(const std::string &text) {
+    try {
+        if (std::optional<VariantCondition> condition = parse_condition(text)) {
+            return *condition;
+        }
+    } catch (const Error &error) { // a condition by its form, but of nothing that there is
+        Diagnostic d = error.diagnostics.front();
+        d.notes.insert(d.notes.begin(), d.message);
+        d.code = "K0923";
+        d.message = fmt::format("option `--when` does not take `{}`", text);
+        throw Error(std::move(d));
+    }
+    wrong_condition(text);
 }
 
 } // namespace
@@ -88,11 +103,7 @@ VariantOptions::requests(const CLI::App &app, std::map<std::string, std::string>
         } else if (option == knob_option_) {
             last.knobs.push_back(value);
         } else {
-            std::optional<VariantCondition> condition = parse_condition(value);
-            if (!condition) {
-                wrong_condition(value);
-            }
-            last.conditions.push_back(*condition);
+            last.conditions.push_back(condition_of(value));
         }
     }
     std::vector<VariantRequest> out;

@@ -27,10 +27,11 @@ struct VariantCondition {
         StrideIs,        ///< of tile kernels
         MinIs,           ///< of tile kernels
         DeviceAlignedTo, ///< of tile kernels; unlike AlignedTo says nothing of the host's copy
-        BlocksAtMost     ///< of tile kernels: no more blocks of `value` elements than another buffer has
+        BlocksAtMost,    ///< of tile kernels: no more blocks of `value` elements than another buffer has
+        DeviceIs ///< of OpenCL: the queue's device is of the kind whose bit in CL_DEVICE_TYPE is `value`
     };
     What what = What::ExtentAtLeast;
-    std::string argument;   ///< a buffer
+    std::string argument;   ///< a buffer; "" with DeviceIs
     int dimension = 0;      ///< 0 is the innermost; unused by AlignedTo and DeviceAlignedTo
     int64_t value = 0;      ///< elements; bytes for AlignedTo and DeviceAlignedTo
     std::string other = {}; ///< BlocksAtMost: the buffer that is compared with

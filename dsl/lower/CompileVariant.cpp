@@ -115,6 +115,7 @@ void promise(const std::vector<VariantCondition> &conditions, LegalizedPipeline 
                 case VariantCondition::What::MinIs:
                 case VariantCondition::What::DeviceAlignedTo:
                 case VariantCondition::What::BlocksAtMost:
+                case VariantCondition::What::DeviceIs:
                     break; // These choose the variant; Halide has no use for them.
                 }
             }

@@ -2,9 +2,48 @@
 
 #include "dsl/schedule/Parser.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+
 namespace kiln {
 
 namespace {
+
+struct DeviceKind {
+    const char *name;
+    int64_t bit;
+};
+/// Of Khronos' CL/cl.h: CL_DEVICE_TYPE_CPU, _GPU, _ACCELERATOR.
+constexpr std::array device_kinds = {DeviceKind{"cpu", 2}, DeviceKind{"gpu", 4},
+                                     DeviceKind{"accelerator", 8}};
+
+/// `device.is(KIND)`; throws for a KIND that there is not.
+bool is_device(const Node &node, int64_t &bit) {
+    if (node.kind != Node::Kind::Call || !node.is_method || node.text != "is" || node.args.size() != 2 ||
+        node.args[0].kind != Node::Kind::Name || node.args[0].text != "device" ||
+        node.args[1].kind != Node::Kind::Name) {
+        return false;
+    }
+    const std::string &given = node.args[1].text;
+    std::vector<std::string> names;
+    for (const DeviceKind &kind : device_kinds) {
+        if (given == kind.name) {
+            bit = kind.bit;
+            return true;
+        }
+        names.push_back(kind.name);
+    }
+    Diagnostic d;
+    d.code = "K0718";
+    d.message = fmt::format("`{}` of `device.is({})` is no kind of device", given, given);
+    d.notes = {fmt::format("OpenCL's kinds are `{}`", fmt::join(names, "`, `"))};
+    if (std::string near = nearest(given, names); !near.empty()) {
+        d.helps = {fmt::format("did you mean `{}`?", near)};
+    }
+    throw Error(std::move(d));
+}
 
 /// `x.extent(0)`: the buffer's name into `buffer`, the number into `number`.
 bool is_method(const Node &node, const char *method, std::string &buffer, int64_t &number) {
@@ -38,6 +77,10 @@ std::optional<VariantCondition> parse_condition(const std::string &text) {
         condition.value = number;
         return condition;
     }
+    if (is_device(*node, condition.value)) {
+        condition.what = What::DeviceIs;
+        return condition;
+    }
     if (node->kind != Node::Kind::Binary || node->args.size() != 2) {
         return std::nullopt;
     }
@@ -59,6 +102,15 @@ std::optional<VariantCondition> parse_condition(const std::string &text) {
     }
     condition.dimension = static_cast<int>(number);
     return condition;
+}
+
+const char *device_kind(int64_t bit) {
+    for (const DeviceKind &kind : device_kinds) {
+        if (kind.bit == bit) {
+            return kind.name;
+        }
+    }
+    return nullptr;
 }
 
 } // namespace kiln

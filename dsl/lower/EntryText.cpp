@@ -109,7 +109,8 @@ constexpr const char *condition_enumerators[] = {"KILN_EXTENT_AT_LEAST",
                                                  "KILN_STRIDE_IS",
                                                  "KILN_MIN_IS",
                                                  "KILN_DEVICE_ALIGNED_TO",
-                                                 "KILN_BLOCKS_AT_MOST"};
+                                                 "KILN_BLOCKS_AT_MOST",
+                                                 "KILN_DEVICE_IS"};
 
 std::string variants_table(const LibraryParts &parts) {
     std::string declarations, table = "static const kiln_entry_variant variants[] = {\n";
@@ -136,7 +137,7 @@ std::string variants_table(const LibraryParts &parts) {
             for (const VariantCondition &c : v.request.conditions) {
                 declarations += fmt::format(
                     "    {{{}, {}, {}, {}, {}, {}}},\n", condition_enumerators[static_cast<size_t>(c.what)],
-                    index_of(arguments, c.argument), c.dimension,
+                    c.argument.empty() ? 0 : index_of(arguments, c.argument), c.dimension,
                     c.other.empty() ? 0 : index_of(arguments, c.other), c.other_dimension, c.value);
             }
             declarations += "};\n";

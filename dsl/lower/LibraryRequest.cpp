@@ -130,7 +130,16 @@ std::vector<ListedVariant> listed_variants(const std::string &generator, const s
         if (said.find_first_not_of(" \t\r") == std::string::npos) {
             continue;
         }
-        std::optional<ListedVariant> listed = parse_line(said);
+        std::optional<ListedVariant> listed;
+        try {
+            listed = parse_line(said);
+        } catch (Error &error) {
+            for (Diagnostic &d : error.diagnostics) {
+                d.file = list.string();
+                d.span = {line, 1, static_cast<int>(text.size())};
+            }
+            throw Error(error.diagnostics);
+        }
         if (!listed) {
             Diagnostic d;
             d.code = "K0717";

@@ -16,7 +16,7 @@ using AutomaticSchedule =
 
 /// {"generator", "name", "output_dir", "targets": [text], "schedules": ["default", "auto", a file or a folder], "params":
 /// ["key=value"], "loads": [file]}. Throws Error: K0711 no schedule for a target, K0716 not such a file, K0717 a line of
-/// variants.txt that says nothing, K0930… a schedule that cannot be read. Without `automatic`, `auto` is a file.
+/// variants.txt that says nothing, K0718 a kind of device that there is not, K0930… a schedule that cannot be read. Without `automatic`, `auto` is a file.
 BuildRequest read_library_request(const std::filesystem::path &file, const AutomaticSchedule &automatic = {});
 
 /// The variants of `generator`, built with `params`, for `target`: by the first of `schedules` that is a file with a

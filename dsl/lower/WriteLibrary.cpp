@@ -1,5 +1,6 @@
 #include "dsl/lower/WriteLibrary.h"
 
+#include "dsl/lower/Condition.h"
 #include "dsl/lower/EntryText.h"
 #include "dsl/lower/Sha256.h"
 #include "dsl/lower/Tools.h"
@@ -88,6 +89,16 @@ void check_conditions(const LibraryParts &parts) {
             general.insert(v.request.target.backend);
         }
         for (const VariantCondition &c : v.request.conditions) {
+            if (c.what == VariantCondition::What::DeviceIs) {
+                if (v.request.target.backend != Backend::OpenCL) {
+                    fail("K0714",
+                         fmt::format(
+                             "condition `device.is({})` of variant `{}`: only OpenCL's devices have a kind",
+                             device_kind(c.value), v.request.target.str()),
+                         {}, {"leave it out: a target of another backend runs on one kind of device"});
+                }
+                continue;
+            }
             auto at = std::find_if(arguments.begin(), arguments.end(),
                                    [&](const CompiledArgument &a) { return a.name == c.argument; });
             std::string what =
@@ -233,6 +244,10 @@ nlohmann::json variant_json(const CompiledVariant &v, const fs::path &folder,
                             const std::string &object_hash) {
     nlohmann::json conditions = nlohmann::json::array();
     for (const VariantCondition &c : v.request.conditions) {
+        if (c.what == VariantCondition::What::DeviceIs) {
+            conditions.push_back({{"what", condition_name(c.what)}, {"kind", device_kind(c.value)}});
+            continue;
+        }
         conditions.push_back({{"what", condition_name(c.what)},
                               {"argument", c.argument},
                               {"dimension", c.dimension},

@@ -19,7 +19,7 @@ namespace {
 using Id = void *;
 constexpr int platform_name = 0x0902, context_devices = 0x1081;
 constexpr int queue_context = 0x1090, queue_device = 0x1091, context_platform = 0x1084;
-constexpr int device_local_memory = 0x1023, device_name = 0x102B;
+constexpr int device_type = 0x1000, device_local_memory = 0x1023, device_name = 0x102B;
 constexpr uint64_t type_cpu = 2, type_gpu = 4, type_accelerator = 8, type_all = 0xFFFFFFFF;
 
 struct Driver {
@@ -254,6 +254,17 @@ bool opencl_limits(const kiln_call *call, LaunchLimits &limits) {
     }
     limits.shared_bytes = static_cast<int64_t>(bytes);
     return true;
+}
+
+uint64_t opencl_device_kind(const kiln_call *call) {
+    char buffer[message_size];
+    Text why(buffer, sizeof(buffer));
+    Id context, queue, device = nullptr;
+    uint64_t type = 0;
+    const bool known = acquire(call, &context, &queue, true, why) == KILN_OK &&
+                       cl.GetCommandQueueInfo(queue, queue_device, sizeof(device), &device, nullptr) == 0 &&
+                       cl.GetDeviceInfo(device, device_type, sizeof(type), &type, nullptr) == 0;
+    return known ? type : 0;
 }
 
 void opencl_release_own() {

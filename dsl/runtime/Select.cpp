@@ -45,6 +45,20 @@ bool has_backend(const kiln_entry_library &library, int backend) {
     return false;
 }
 
+const char *kind_name(uint64_t type) {
+    return type & 2 ? "cpu" : type & 4 ? "gpu" : type & 8 ? "accelerator" : "another";
+}
+
+/// Whether the call's device is of the kind that the condition asks for; else `why`.
+bool device_holds(const Frame &frame, const kiln_entry_condition &c, Text &why) {
+    const uint64_t type = opencl_device_kind(&frame.call), wanted = static_cast<uint64_t>(c.value);
+    if (type & wanted) {
+        return true;
+    }
+    why("the OpenCL device is of kind `%s`, not `%s`", kind_name(type), kind_name(wanted));
+    return false;
+}
+
 /// Why the condition does not hold, into `why`; true where it does.
 bool holds(const kiln_entry_library &library, const kiln_entry_condition &c, halide_buffer_t *const *buffers,
            Text &why) {
@@ -172,8 +186,10 @@ const kiln_entry_variant *select_variant(Frame &frame, const kiln_entry_library 
             fits = opencl_fits(&frame.call, why);
             status = fits ? status : static_cast<int>(KILN_NO_DEVICE);
         }
-        for (int c = 0; fits && buffers && c < v.condition_count; c++) {
-            fits = holds(library, v.conditions[c], buffers, why);
+        for (int c = 0; fits && c < v.condition_count; c++) {
+            const kiln_entry_condition &condition = v.conditions[c];
+            fits = condition.what == KILN_DEVICE_IS ? device_holds(frame, condition, why)
+                                                    : !buffers || holds(library, condition, buffers, why);
         }
         if (fits) {
             return &v;

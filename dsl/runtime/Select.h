@@ -8,7 +8,7 @@
 
 namespace kiln::runtime {
 
-/// `buffers` null: any shape (for prepare). Reports to `frame` and returns null where none fits. `reason` says why
+/// `buffers` null: any shape (for prepare), though a kind of device counts. Reports to `frame` and returns null where none fits. `reason` says why
 /// earlier variants were passed over.
 const kiln_entry_variant *select_variant(Frame &frame, const kiln_entry_library &library,
                                          halide_buffer_t *const *buffers, Text &reason);

@@ -41,8 +41,9 @@ enum {
     KILN_STRIDE_IS = 5,
     KILN_MIN_IS = 6,
     KILN_DEVICE_ALIGNED_TO =
-        7,                  /**< device address, in bytes, where there is one yet: new memory is aligned */
-    KILN_BLOCKS_AT_MOST = 8 /**< no more blocks of `value` elements than the other argument has */
+        7,                   /**< device address, in bytes, where there is one yet: new memory is aligned */
+    KILN_BLOCKS_AT_MOST = 8, /**< no more blocks of `value` elements than the other argument has */
+    KILN_DEVICE_IS = 9 /**< OpenCL: CL_DEVICE_TYPE of the call's device has the bit `value`; of no argument */
 };
 typedef struct kiln_entry_condition {
     uint8_t what, argument, dimension;

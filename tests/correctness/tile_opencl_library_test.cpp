@@ -7,6 +7,8 @@
 
 #include <CL/cl.h>
 
+#include "dsl/lower/Condition.h"
+
 #include <cmath>
 #include <thread>
 
@@ -231,6 +233,49 @@ TEST_F(TileOpenCLLibrary, PreparedAndCalledByManyThreads) {
     for (std::thread &t : threads) {
         t.join();
     }
+}
+
+/// A tile variant for one kind of device before loops for all: the device of the call's queue decides, for first calls too.
+TEST_F(TileOpenCLLibrary, ByKindOfDevice) {
+    cl_platform_id platform = nullptr;
+    cl_device_id device = nullptr;
+    cl_device_type type = 0;
+    clGetPlatformIDs(1, &platform, nullptr);
+    clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, nullptr);
+    clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof(type), &type, nullptr);
+    const std::string own = type & CL_DEVICE_TYPE_CPU ? "cpu" : "gpu", other = own == "cpu" ? "gpu" : "cpu";
+    auto built = [&](const std::string &kind, const std::filesystem::path &folder) {
+        BuildRequest r = request("tile_product", product, folder);
+        r.variants[0].conditions = {*parse_condition("device.is(" + kind + ")")};
+        return load(r);
+    };
+    TemporaryFolder folder;
+    LoadedLibrary here = built(own, folder.path() / "here"),
+                  elsewhere = built(other, folder.path() / "there");
+    EXPECT_EQ(multiply(here, 40, 72, 33), "tile_product: `opencl`, schedule `product`");
+    const std::string why = "`opencl`: the OpenCL device is of kind `" + own + "`, not `" + other + "`";
+    EXPECT_EQ(multiply(elsewhere, 40, 72, 33),
+              "tile_product: `opencl`, schedule `default_opencl`; passed over: " + why);
+    EXPECT_NE(std::string(elsewhere.info().json).find("\"what\": \"device_is\""), std::string::npos);
+    EXPECT_NE(std::string(elsewhere.info().json).find("\"kind\": \"" + other + "\""), std::string::npos);
+    EXPECT_EQ(elsewhere.prepare(nullptr), KILN_OK) << elsewhere.last_message();
+    // Nothing is prepared that this device would never run.
+    kiln_entry_library tile_only = elsewhere.info();
+    tile_only.variant_count = 1;
+    auto prepare = reinterpret_cast<int (*)(const kiln_entry_library *, const kiln_call *)>(
+        elsewhere.symbol("kiln_entry_prepare"));
+    EXPECT_EQ(prepare(&tile_only, nullptr), KILN_NO_DEVICE);
+    EXPECT_EQ(elsewhere.last_message(), "tile_product: " + why);
+    // The caller's own queue is asked, not the runtime's.
+    cl_context context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, nullptr);
+    cl_command_queue queue = clCreateCommandQueue(context, device, 0, nullptr);
+    kiln_call call = KILN_CALL_INIT;
+    call.cl_context = context;
+    call.cl_queue = queue;
+    EXPECT_EQ(prepare(&tile_only, &call), KILN_NO_DEVICE);
+    EXPECT_EQ(here.prepare(&call), KILN_OK) << here.last_message();
+    clReleaseCommandQueue(queue);
+    clReleaseContext(context);
 }
 
 TEST_F(TileOpenCLLibrary, BetweenLoopsWithAScalar) {

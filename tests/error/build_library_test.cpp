@@ -2,6 +2,7 @@
  * Faults of building a library, with their whole messages, and what a build leaves behind.
  */
 #include "dsl/lower/BuildLibrary.h"
+#include "dsl/lower/Condition.h"
 #include "dsl/lower/LibraryRequest.h"
 #include "dsl/lower/LoadLibrary.h"
 #include "dsl/lower/Tools.h"
@@ -235,6 +236,13 @@ TEST_F(BuildErrors, Conditions) {
 
 1 error, 0 warnings
 )");
+    r.variants[0].conditions = {*parse_condition("device.is(cpu)")};
+    EXPECT_EQ(refused(r),
+              R"(error[K0714]: condition `device.is(cpu)` of variant `cpu`: only OpenCL's devices have a kind
+   = help: leave it out: a target of another backend runs on one kind of device
+
+1 error, 0 warnings
+)");
 }
 
 TEST_F(BuildErrors, TooMany) {
@@ -332,6 +340,23 @@ TEST_F(BuildErrors, FolderOfSchedules) {
                     "`gemm cpu_avx2 few_rows x.extent(1) <= 32` or `attention cuda with_lse lse=true`\n\n"
                     "1 error, 0 warnings\n",
                     folder.path().string()));
+
+    // Kinds of device.
+    std::ofstream(folder.path() / "gemm" / "opencl.sched") << "schedule all { op gemm target opencl }";
+    std::ofstream(folder.path() / "gemm" / "tiles.sched") << "schedule tiles { op gemm target opencl }";
+    std::ofstream(folder.path() / "variants.txt")
+        << "gemm opencl tiles type=float32 device.is(gpu), x.extent(1) >= 512\n";
+    chosen = choose_schedules("gemm", Target::parse("opencl"), list, {{"type", "float32"}});
+    ASSERT_EQ(chosen.size(), 2u);
+    ASSERT_EQ(chosen[0].conditions.size(), 2u);
+    EXPECT_EQ(chosen[0].conditions[0],
+              (VariantCondition{VariantCondition::What::DeviceIs, "", 0, 4})); // CL_DEVICE_TYPE_GPU
+    std::ofstream(folder.path() / "variants.txt") << "gemm opencl tiles x.extent(1) >= 5, device.is(fpga)\n";
+    EXPECT_EQ(fault("opencl"),
+              fmt::format("error[K0718]: `fpga` of `device.is(fpga)` is no kind of device\n --> "
+                          "{}/variants.txt:1:1\n  = note: OpenCL's kinds are `cpu`, `gpu`, `accelerator`\n\n"
+                          "1 error, 0 warnings\n",
+                          folder.path().string()));
 }
 
 TEST_F(BuildErrors, LoadLibrary) {
