@@ -334,10 +334,13 @@ int halide_opencl_device_malloc(void *user_context, halide_buffer_t *buffer) {
             return halide_error_code_device_malloc_failed;
         }
     }
-    if (buffer->device || !is_empty(buffer)) {
+    if (!is_empty(buffer)) {
         return kiln_original_opencl_device_malloc(user_context, buffer);
     }
-    // OpenCL has no empty buffers, and Halide ends the program over one.
+    // OpenCL has no empty buffers, and Halide ends the program over one, also where it has its memory already.
+    if (buffer->device) {
+        return 0;
+    }
     halide_dimension_t dim(0, 64, 1);
     halide_buffer_t some = *buffer;
     some.dimensions = 1;

@@ -117,6 +117,27 @@ TEST_F(OpenCL, EmptyIntermediates) {
     }
 }
 
+TEST_F(OpenCL, EmptyIntermediatesOfSeveralKernels) {
+    // The kernel that writes the intermediate value asks for its memory, and so does the one that reads it.
+    LoadedLibrary &lib = library("test_scaled_sum", "opencl");
+    for (int k : {0, 3, 0}) {
+        Array<float> x({k, 5}), y({5});
+        x.fill(1);
+        void *arguments[] = {x.buffer(), y.buffer()};
+        ASSERT_EQ(lib.call(nullptr, arguments), KILN_OK) << lib.last_message();
+        ASSERT_EQ(lib.copy_to_host(nullptr, y.buffer()), 0);
+        for (int n = 0; n < 5; n++) {
+            float sum = 1;
+            for (int i = 0; i < k; i++) {
+                sum += 2 * x.at(i, n);
+            }
+            ASSERT_EQ(y.at(n), sum) << "k " << k;
+        }
+        lib.device_free(nullptr, x.buffer());
+        lib.device_free(nullptr, y.buffer());
+    }
+}
+
 TEST_F(OpenCL, TooMuchLocalMemory) {
     TemporaryFolder folder;
     BuildRequest request = request_for("test_scratch", {"opencl"}, folder.path());

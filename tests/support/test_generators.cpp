@@ -46,6 +46,24 @@ private:
     Var n{"n"}, m{"m"};
 };
 
+/// Sums over an intermediate value, which is empty where the sums are.
+class TestScaledSum : public Halide::Generator<TestScaledSum> {
+public:
+    Input<Buffer<float, 2>> x{"x"}; ///< (k, n)
+    Output<Buffer<float, 1>> y{"y"};
+    void generate() {
+        Func twice{"twice"}, sum{"sum"};
+        Halide::RDom k(0, x.dim(0).extent(), "k");
+        twice(i, n) = 2.0f * x(i, n);
+        sum(n) = 1.0f;
+        sum(n) += twice(k, n);
+        y(n) = sum(n);
+    }
+
+private:
+    Var i{"i"}, n{"n"};
+};
+
 /// y(i) = x(i - 1) + x(i) + x(i + 1): its input must be larger than its output.
 class TestStencil : public Halide::Generator<TestStencil> {
 public:
@@ -171,6 +189,7 @@ public:
 
 KILN_GENERATOR(TestChain, test_chain, {.summary = "max(a x + b, 0)"})
 KILN_GENERATOR(TestProduct, test_product, {.summary = "a matrix product"})
+KILN_GENERATOR(TestScaledSum, test_scaled_sum, {.summary = "sums of an intermediate value"})
 KILN_GENERATOR(TestStencil, test_stencil, {.summary = "three neighbours"})
 KILN_GENERATOR(TestPair, test_pair, {.summary = "sum and maximum of rows"})
 KILN_GENERATOR(TestScratch, test_scratch, {.summary = "an intermediate value"})
