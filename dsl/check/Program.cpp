@@ -94,6 +94,7 @@ private:
     void constant(const Type &type, Value value) {
         ExprNode n = node(Op::Constant, type);
         n.constant = value;
+        n.constant.is_written_zero = type.is_float() && value.v == 0;
         emit(std::move(n));
     }
 

@@ -67,6 +67,14 @@ Value unknown(double v) {
     return with_error(v, infinity);
 }
 
+/// A written 0 times or over something: `v` by IEEE arithmetic.
+Value written_zero(double v, bool is_finite) {
+    Value out = is_finite ? float_value(0) : unknown(v);
+    out.is_written_zero = is_finite;
+    out.zero_sign_is_open = true;
+    return out;
+}
+
 double shadow_spread(const Value &a) {
     double spread = 0;
     for (double s : a.shadow) {
@@ -211,6 +219,7 @@ Value add(const Value &a, const Value &b, const Type &type) {
     bool b_is_zero = b.v == 0 && b.terms_error == 0 && b.adds == 0 && b.magnitude == 0;
     if (a_is_zero || b_is_zero) {
         Value out = a_is_zero ? b : a;
+        out.is_written_zero = a.is_written_zero && b.is_written_zero;
         out.zero_sign_is_open = out.v == 0; // -0 + 0: compilers drop the addition
         return out;
     }
@@ -261,6 +270,9 @@ Value multiply(const Value &a, const Value &b, const Type &type) {
     }
     double ea = settled_error(a, type), eb = settled_error(b, type);
     double v = a.v * b.v;
+    if (a.is_written_zero || b.is_written_zero) {
+        return written_zero(v, v == 0 && std::isfinite(ea) && std::isfinite(eb));
+    }
     if (is_surely_nan(a) || is_surely_nan(b)) {
         return float_value(v);
     }
@@ -298,6 +310,9 @@ Value divide(const Value &a, const Value &b, const Type &type) {
     }
     double ea = settled_error(a, type), eb = settled_error(b, type);
     double v = a.v / b.v;
+    if (a.is_written_zero) {
+        return written_zero(v, v == 0 && std::isfinite(eb) && !(eb > 0 && std::abs(b.v) <= eb));
+    }
     if (is_surely_nan(a) || is_surely_nan(b)) {
         return float_value(v);
     }
@@ -342,7 +357,8 @@ Value maximum(const Value &a, const Value &b, const Type &type, bool folds_itsel
     if (is_surely_nan(a) || is_surely_nan(b)) {
         return folds_itself ? unknown(a.v + b.v) : float_value(a.v + b.v);
     }
-    const Value &winner = a.v >= b.v ? a : b;
+    Value winner = a.v >= b.v ? a : b;
+    winner.is_written_zero = false;
     if (a.v == b.v && ea == 0 && eb == 0) {
         Value out = winner;
         out.zero_sign_is_open =
@@ -455,6 +471,7 @@ Value select(const Value &condition, const Value &a, const Value &b, const Type 
         return uncertain_int(type, chosen.i, d + std::max(a.terms_error, b.terms_error));
     }
     Value out = settle(chosen, type);
+    out.is_written_zero = a.is_written_zero && b.is_written_zero;
     bool same = a.v == b.v || (std::isnan(a.v) && std::isnan(b.v));
     double d = same ? 0 : std::abs(a.v - b.v);
     out.terms_error =
@@ -473,6 +490,7 @@ Value cast(const Value &a, const Type &from, const Type &to) {
         if (full_error(out, from) == 0) {
             Value rounded = float_value(round_to(out.v, to));
             rounded.zero_sign_is_open = out.zero_sign_is_open;
+            rounded.is_written_zero = out.is_written_zero;
             return rounded;
         }
         out.terms_error += storage_tolerance(to, out.v);

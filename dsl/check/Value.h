@@ -27,10 +27,13 @@ struct Value {
     int32_t adds = 0;
     int16_t grid = 4096; ///< exponent of the lowest set bit of all terms; meaningless unless terms_error is 0
     /// If the value is 0: compilers may give either zero (they drop `0 + x`, and max(-0, 0) is either).
-    bool zero_sign_is_open = false;
+    bool zero_sign_is_open : 1 = false;
+    /// A 0 that the formula writes, as padding does. Algebra on the text makes 0 of its product with anything, so that
+    /// with NaN or infinity the result is open (docs/numerics.md).
+    bool is_written_zero : 1 = false;
     /// An integer that is the bits of a float with an error: v and the shadows are the float, magnitude its error. It
     /// survives masks of all ones, so that formulas may choose between floats by their bits.
-    bool carries_float = false;
+    bool carries_float : 1 = false;
 };
 
 /// An exact number of a float type.
