@@ -259,6 +259,27 @@ TEST(TilePasses, ProductsByMultiplyAddTakeAnyType) {
               "warpgroups\n");
 }
 
+TEST(TilePasses, OnlyWgmmaTakesAnOperandThatIsComputed) {
+    for (auto [kind, name] : {std::pair(MmaKind::Fma, "fma"), std::pair(MmaKind::MmaSync, "mma_sync")}) {
+        for (size_t operand : {0, 1}) {
+            Kernel k = product();
+            k.plan.products["acc"].kind = kind;
+            const char *tile = operand == 0 ? "xs" : "ws", *func = operand == 0 ? "x" : "w";
+            k.body[0].as<For>()->body[operand] = {Map{tile, Halide::cast(BFloat(16), 0.f), {}}, func};
+            EXPECT_EQ(
+                refusal(k),
+                fmt::format(
+                    "error[K1120]: the product in `acc` computes its operand `{}` on the way: `mma({})` "
+                    "reads both operands from shared memory, as they were copied\n"
+                    "   = help: compute the operand before the kernel: a Func of its own with "
+                    "`compute_root()`\n"
+                    "   = help: `mma(wgmma)` computes one operand of 16 bits on the way, the one with the "
+                    "rows\n",
+                    func, name));
+        }
+    }
+}
+
 // Without a producer all threads copy, between barriers, and nothing runs ahead.
 TEST(TilePasses, WithoutAProducerAllThreadsCopy) {
     Kernel k = product();

@@ -229,6 +229,7 @@ private:
             check_fma(m, func, span);
         }
         if (k_.product_kind(func) != MmaKind::Wgmma) {
+            check_both_are_copied(m, func, span);
             return;
         }
         const Tile &a = k_.tile(m.a), &b = k_.tile(m.b), &d = k_.tile(m.dst);
@@ -333,6 +334,24 @@ private:
                        t.func)
                  : fmt::format("compute `{}` before the kernel: `{}.compute_root()`", t.func, t.func),
              "or take `mma(fma)`, which reads either"});
+    }
+
+    /// Only wgmma takes an operand from registers.
+    void check_both_are_copied(const Mma &m, const std::string &func, const Span &span) const {
+        for (const std::string &operand : {m.a, m.b}) {
+            const Tile &t = k_.tile(operand);
+            if (t.space == Space::Shared) {
+                continue;
+            }
+            refuse("K1120",
+                   fmt::format("the product in `{}` computes {} on the way: `mma({})` reads both operands "
+                               "from shared memory, as they were copied",
+                               func, t.func == func ? "an operand" : fmt::format("its operand `{}`", t.func),
+                               k_.product_kind(func) == MmaKind::Fma ? "fma" : "mma_sync"),
+                   span,
+                   {"compute the operand before the kernel: a Func of its own with `compute_root()`",
+                    "`mma(wgmma)` computes one operand of 16 bits on the way, the one with the rows"});
+        }
     }
 
     void check_fma(const Mma &m, const std::string &func, const Span &span) const {
