@@ -63,7 +63,9 @@ public:
     void run() {
         ensure_generator(request_.build);
         for (const WorkloadGroup &group : group_workloads(request_.build, request_.workloads)) {
-            run_group(group);
+            if (!report_.has_no_device) {
+                run_group(group);
+            }
         }
     }
 
@@ -87,7 +89,7 @@ private:
             first = false;
             Activity activity(fmt::format("checking {} on {}", request_.build.generator, workload.name),
                               probes.size());
-            for (size_t i = 0; i < probes.size(); i++) {
+            for (size_t i = 0; i < probes.size() && !report_.has_no_device; i++) {
                 activity.at(i, probes[i].name);
                 std::optional<Workload> sized =
                     probes[i].resize.empty() ? workload : resized(workload, probes[i].resize);
@@ -268,6 +270,10 @@ private:
         }
         out.status = Status::Failed;
         bool cannot_run = status == KILN_NO_DEVICE || status == KILN_UNSUPPORTED;
+        if (status == KILN_NO_DEVICE) {
+            report_.has_no_device = true; // so would every other probe say
+            out.status = Status::Skipped;
+        }
         fault(cannot_run ? "K0812" : "K0809",
               cannot_run ? fmt::format("the kernel `{}` cannot run on this machine", library.name())
                          : fmt::format("the kernel `{}` returned {} ({}), with {}", library.name(), status,

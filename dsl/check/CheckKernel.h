@@ -53,6 +53,8 @@ struct ProbeReport {
 
 struct CheckReport {
     bool ok = false;
+    bool has_no_device =
+        false; ///< nothing of this machine runs the kernel (K0812), and the check ended there
     std::vector<Diagnostic> diagnostics; ///< of the build and the probes
     std::vector<ProbeReport> probes;
     uint64_t seed = 0;
@@ -64,7 +66,7 @@ struct CheckReport {
 /// Never throws for a fault of the user's or of the kernel's. Diagnostics: those of build_library; K0801…K0804 (the
 /// reference), K0805 (a workload that does not fit the generator), K0806 (a wrong result), K0807 (written outside
 /// an output), K0808 (an input changed), K0809 (crash, hang, or an error status), K0810 (the answer does not depend
-/// on the inputs), K0811 (a trivial answer would pass).
+/// on the inputs), K0811 (a trivial answer would pass), K0812 (it cannot run on this machine).
 CheckReport check_kernel(const CheckRequest &request);
 
 nlohmann::json to_json(const ProbeReport &probe);

@@ -60,8 +60,11 @@ public:
             }
             report.text += (probe.message.empty() ? "" : ": " + probe.message) + "\n";
         }
-        report.text +=
-            fmt::format("{}: {} (seed {})\n", generator, checked.ok ? "right" : "WRONG", checked.seed);
+        report.text += fmt::format("{}: {} (seed {})\n", generator,
+                                   checked.ok              ? "right"
+                                   : checked.has_no_device ? "not run"
+                                                           : "WRONG",
+                                   checked.seed);
         nlohmann::json json = to_json(checked);
         json.erase("diagnostics"); // the document has its own list
         json.erase("ok");
@@ -69,7 +72,7 @@ public:
             report.data[key] = value;
         }
         if (!checked.ok && report.exit_code == exit_ok) {
-            report.exit_code = exit_fault;
+            report.exit_code = checked.has_no_device ? exit_unavailable : exit_fault;
         }
         return report;
     }
