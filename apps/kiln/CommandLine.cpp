@@ -18,6 +18,11 @@ std::string path_of(const CLI::App &app) {
     return parent ? path_of(*parent) + " " + app.get_name() : app.get_name();
 }
 
+/// "schedule check"; "" for `kiln` itself.
+std::string command_of(const CLI::App &app) {
+    return app.get_parent() ? path_of(app).substr(std::string("kiln ").size()) : "";
+}
+
 /// The deepest command that was named.
 const CLI::App &active(const CLI::App &app) {
     auto below = app.get_subcommands();
@@ -132,6 +137,10 @@ std::vector<Diagnostic> to_diagnostics(CLI::App &root, const CLI::ParseError &er
     return {wrong_value(app, error)};
 }
 
+bool asks_for_json(int argc, const char *const *argv) {
+    return std::find(argv, argv + argc, std::string("--json")) != argv + argc;
+}
+
 } // namespace
 
 std::string option_name(const CLI::Option &option) {
@@ -203,29 +212,58 @@ void CommandLine::add(CLI::App &parent, std::unique_ptr<Command> command) {
     commands_.push_back(std::move(command));
 }
 
+/// `kiln help` and `kiln help COMMAND` are `kiln --help` and `kiln COMMAND --help`, but for the commands that `help`
+/// has itself.
+std::vector<std::string> CommandLine::words(int argc, const char *const *argv) const {
+    std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+    auto is_name = [](const std::string &word) { return !word.empty() && word[0] != '-'; };
+    auto help = std::find_if(words.begin(), words.end(), is_name);
+    if (help == words.end() || *help != "help") {
+        return words;
+    }
+    auto topic = std::find_if(help + 1, words.end(), is_name);
+    std::vector<std::string> own = subcommand_names(*app_->get_subcommand("help"));
+    if (topic != words.end() && std::find(own.begin(), own.end(), *topic) != own.end()) {
+        return words;
+    }
+    words.erase(help);
+    words.push_back("--help");
+    return words;
+}
+
 CommandLine::Parsed CommandLine::parse(int argc, const char *const *argv) {
     Parsed parsed;
     try {
-        app_->parse(argc, argv);
+        std::vector<std::string> given = words(argc, argv);
+        std::reverse(given.begin(), given.end()); // CLI11 takes them from the end
+        app_->parse(std::move(given));
     } catch (const CLI::CallForHelp &) {
-        parsed.text = active(*app_).help("");
+        // CLI11 asks for help before it minds a word that is no command: `kiln tnue --help`.
+        const CLI::App &asked = active(*app_);
+        std::vector<std::string> rest = app_->remaining(true);
+        settings.json = settings.json || asks_for_json(argc, argv);
+        parsed.path = command_of(asked);
+        if (!rest.empty() && rest.front()[0] != '-' && !subcommand_names(asked).empty()) {
+            parsed.faults = {unexpected_argument(asked, rest.front())};
+            return parsed;
+        }
+        parsed.text = asked.help(asked.get_parent() ? path_of(*asked.get_parent()) : "");
         return parsed;
     } catch (const CLI::CallForVersion &) {
+        settings.json = settings.json || asks_for_json(argc, argv);
         parsed.text = "kiln " KILN_VERSION "\n";
         return parsed;
     } catch (const CLI::ParseError &error) {
         // A fault before --json was reached must still be JSON.
-        for (int i = 1; i < argc; i++) {
-            settings.json = settings.json || std::string(argv[i]) == "--json";
-        }
-        parsed.path = path_of(active(*app_)).substr(4);
+        settings.json = settings.json || asks_for_json(argc, argv);
+        parsed.path = command_of(active(*app_));
         parsed.faults = to_diagnostics(*app_, error);
     }
     const CLI::App &chosen = active(*app_);
     for (const auto &[app, command] : by_app_) {
         if (app == &chosen) {
             parsed.command = command;
-            parsed.path = path_of(chosen).substr(5);
+            parsed.path = command_of(chosen);
         }
     }
     return parsed;

@@ -28,6 +28,7 @@ public:
     const CLI::App &app() const { return *app_; }
 
 private:
+    std::vector<std::string> words(int argc, const char *const *argv) const;
     void define_settings(CLI::App &app);
     void add(CLI::App &parent, std::unique_ptr<Command> command);
 

@@ -47,8 +47,10 @@ int run(int argc, const char *const *argv) {
         return print_report(parsed.path, report, line.settings.json);
     }
     if (!parsed.command) {
-        fputs(parsed.text.c_str(), stdout);
-        return exit_ok;
+        Report report;
+        report.text = parsed.text;
+        report.data["text"] = parsed.text;
+        return print_report(parsed.path, report, line.settings.json);
     }
     if (!line.settings.quiet) {
         set_progress_mode(isatty(2) ? ProgressMode::Terminal : ProgressMode::Plain);

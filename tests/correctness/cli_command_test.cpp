@@ -213,6 +213,36 @@ TEST_F(CliCommandTest, BashCompletes) {
     }
 }
 
+TEST_F(CliCommandTest, CheckSaysOnceThatNothingRunsTheKernel) {
+    CliRun run =
+        kiln({"check", "chain_relu", "--target", "opencl"}, {{"HL_OCL_PLATFORM_NAME", "No Such Platform"}});
+    EXPECT_EQ(run.code, 4);
+    size_t first = run.err.find("error[");
+    EXPECT_EQ(run.err.find("error[K0812]: the kernel `chain_relu` cannot run on this machine\n"), first)
+        << run.err;
+    EXPECT_EQ(run.err.find("error[", first + 1), std::string::npos) << run.err;
+    EXPECT_EQ(run.out.find("FAILED"), std::string::npos) << run.out;
+    EXPECT_NE(run.out.find("\nchain_relu: not run (seed "), std::string::npos) << run.out;
+}
+
+TEST_F(CliCommandTest, HelpOfACommandIsWhatItsOptionSays) {
+    for (std::vector<std::string> words : {std::vector<std::string>{}, {"tune"}, {"schedule", "print"}}) {
+        std::vector<std::string> option = words, command = words;
+        option.push_back("--help");
+        command.insert(command.begin(), "help");
+        CliRun asked = kiln(option), help = kiln(command);
+        EXPECT_EQ(help.code, 0) << help.err;
+        EXPECT_EQ(help.out, asked.out);
+        std::string usage = "Usage: kiln";
+        for (const std::string &word : words) {
+            usage += " " + word;
+        }
+        EXPECT_NE(help.out.find(usage + " ["), std::string::npos) << help.out;
+        command.push_back("--json");
+        EXPECT_EQ(kiln(command).json()["text"], asked.out);
+    }
+}
+
 TEST_F(CliCommandTest, EnvironmentTableIsInTheDocumentation) {
     CliRun run = kiln({"help", "environment", "--markdown"});
     std::ostringstream page;

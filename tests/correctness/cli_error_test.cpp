@@ -40,6 +40,15 @@ TEST_F(CliErrorTest, UnknownCommand) {
     expect({"schedule", "pritn"}, 2,
            "error[K0920]: `kiln schedule` has no command `pritn`\n"
            "   = note: its commands: check, print, diff, doc\n   = help: did you mean `print`?\n");
+    for (std::vector<std::string> line :
+         {std::vector<std::string>{"schedule", "pritn", "--help"}, {"help", "schedule", "pritn"}}) {
+        expect(line, 2,
+               "error[K0920]: `kiln schedule` has no command `pritn`\n"
+               "   = note: its commands: check, print, diff, doc\n   = help: did you mean `print`?\n");
+    }
+    expect({"help", "lsit"}, 2,
+           "error[K0920]: `kiln` has no command `lsit`\n   = note: its commands: " + commands +
+               "\n   = help: did you mean `list`?\n");
 }
 
 TEST_F(CliErrorTest, UnknownOption) {
