@@ -189,7 +189,8 @@ private:
     int stage(const kiln_entry_variant &variant, int i) {
         const bool is_input = library_.arguments[i].kind == KILN_INPUT;
         if (variant.backend == KILN_OPENCL) {
-            return opencl_stage(frame_, buffers_[i], shaped_[i], is_input, copies_[i].opencl);
+            return opencl_stage(frame_, library_.arguments[i].name, buffers_[i], shaped_[i], is_input,
+                                copies_[i].opencl);
         }
         copies_[i].on_cuda = true;
         return cuda_stage(frame_, buffers_[i], shaped_[i], is_input);
@@ -247,7 +248,7 @@ private:
                 const bool back = is_written && library_.arguments[i].kind == KILN_OUTPUT;
                 b->flags = a.flags;
                 if (copies_[i].opencl.handle.mem) {
-                    opencl_unstage(frame_, b, back, copies_[i].opencl);
+                    opencl_unstage(frame_, library_.arguments[i].name, b, back, copies_[i].opencl);
                 } else if (copies_[i].on_cuda) {
                     cuda_unstage(frame_, b, &a, back);
                 } else {

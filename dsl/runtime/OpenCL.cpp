@@ -34,6 +34,7 @@ struct Driver {
     int (*GetCommandQueueInfo)(Id, uint32_t, size_t, void *, size_t *);
     int (*ReleaseCommandQueue)(Id);
     int (*Finish)(Id);
+    int (*BuildProgram)(Id, uint32_t, const Id *, const char *, void *, void *);
     bool loaded;        ///< the above
     bool halide_loaded; ///< Halide's own
 };
@@ -52,7 +53,7 @@ Entry *entries; ///< contexts that we made, and callers' contexts that came with
 
 template<typename F>
 bool load(F &f, const char *name) {
-    f = reinterpret_cast<F>(halide_opencl_get_symbol(nullptr, name));
+    f = reinterpret_cast<F>(opencl_symbol(name));
     return f != nullptr;
 }
 
@@ -76,9 +77,35 @@ bool ensure_driver() {
             load(cl.CreateCommandQueue, "clCreateCommandQueue") &&
             load(cl.GetCommandQueueInfo, "clGetCommandQueueInfo") &&
             load(cl.ReleaseCommandQueue, "clReleaseCommandQueue") && load(cl.Finish, "clFinish") &&
-            load_halides(nullptr) == 0;
+            load(cl.BuildProgram, "clBuildProgram") && load_halides(nullptr) == 0;
     }
     return cl.loaded;
+}
+
+/// Halide builds for a context's first device and keeps that program for every queue of the context, which may be on another
+/// device. Where not all take it, those that were asked for.
+int build_for_all_devices(Id program, uint32_t count, const Id *devices, const char *options, void *notify,
+                          void *data) {
+    const int error = cl.BuildProgram(program, 0, nullptr, options, notify, data);
+    return error == 0 ? 0 : cl.BuildProgram(program, count, devices, options, notify, data);
+}
+
+/// Halide has room for one device of a context, and OpenCL gives all or none: here as many as there is room for.
+int devices_of_context(Id context, uint32_t what, size_t room, void *value, size_t *bytes) {
+    if (what != context_devices || !value) {
+        return cl.GetContextInfo(context, what, room, value, bytes);
+    }
+    Id devices[64];
+    size_t all = 0;
+    const int error = cl.GetContextInfo(context, what, sizeof(devices), devices, &all);
+    if (error == 0) {
+        const size_t some = all < room ? all : room;
+        memcpy(value, devices, some);
+        if (bytes) {
+            *bytes = some;
+        }
+    }
+    return error;
 }
 
 uint64_t wanted_type(const char *text) {
@@ -228,6 +255,10 @@ bool is_empty(const halide_buffer_t *buffer) {
 
 namespace kiln::runtime {
 
+void *opencl_symbol(const char *name) {
+    return driver_symbol(&library, "libOpenCL.so.1", "libOpenCL.so", name);
+}
+
 bool opencl_fits(const kiln_call *call, Text &why) {
     Id context, queue;
     return acquire(call, &context, &queue, true, why) == KILN_OK;
@@ -306,7 +337,14 @@ int kiln_original_opencl_buffer_copy(void *user_context, halide_buffer_t *from,
 int kiln_original_opencl_device_release(void *user_context);
 
 void *halide_opencl_get_symbol(void *user_context, const char *name) {
-    return driver_symbol(&library, "libOpenCL.so.1", "libOpenCL.so", name);
+    void *symbol = opencl_symbol(name);
+    if (symbol && strcmp(name, "clBuildProgram") == 0) {
+        return reinterpret_cast<void *>(&build_for_all_devices);
+    }
+    if (symbol && strcmp(name, "clGetContextInfo") == 0) {
+        return reinterpret_cast<void *>(&devices_of_context);
+    }
+    return symbol;
 }
 
 /// Halide holds its own lock from here to the release, which a nested call would wait for for ever: we hold none.

@@ -18,6 +18,10 @@ struct ClHandle {
     void *mem;       ///< cl_mem
 };
 
+/// A function of OpenCL's loader as it is; null where there is none. (Halide's halide_opencl_get_symbol hands out some of our
+/// own in their place.)
+void *opencl_symbol(const char *name);
+
 /// The context and queue of `call`; reports where there are none.
 int opencl_queue(const kiln_call *call, void **context, void **queue, Text &why);
 

@@ -4,19 +4,18 @@
 
 using namespace kiln::runtime;
 
-extern "C" void *halide_opencl_get_symbol(void *user_context, const char *name);
-
 // Of OpenCL 1.2 (Khronos' CL/cl.h).
 namespace {
 
 using Id = void *;
-constexpr uint32_t queue_device = 0x1091, device_base_alignment = 0x1019;
+constexpr uint32_t queue_device = 0x1091, device_base_alignment = 0x1019, memory_parent = 0x1107;
 constexpr uint64_t read_write = 1;
 constexpr int allocation_failure = -4, out_of_resources = -5, out_of_host_memory = -6, invalid_size = -61;
 
 struct Driver {
     Id (*CreateBuffer)(Id, uint64_t, size_t, void *, int *);
     int (*ReleaseMemObject)(Id);
+    int (*GetMemObjectInfo)(Id, uint32_t, size_t, void *, size_t *);
     int (*GetCommandQueueInfo)(Id, uint32_t, size_t, void *, size_t *);
     int (*GetDeviceInfo)(Id, uint32_t, size_t, void *, size_t *);
     int (*EnqueueCopyBuffer)(Id, Id, Id, size_t, size_t, size_t, uint32_t, const Id *, Id *);
@@ -30,7 +29,7 @@ Driver cl;
 
 template<typename F>
 bool load(F &f, const char *name) {
-    f = reinterpret_cast<F>(halide_opencl_get_symbol(nullptr, name));
+    f = reinterpret_cast<F>(opencl_symbol(name));
     return f != nullptr;
 }
 
@@ -39,6 +38,7 @@ bool ensure_driver() {
     if (!cl.loaded) {
         cl.loaded =
             load(cl.CreateBuffer, "clCreateBuffer") && load(cl.ReleaseMemObject, "clReleaseMemObject") &&
+            load(cl.GetMemObjectInfo, "clGetMemObjectInfo") &&
             load(cl.GetCommandQueueInfo, "clGetCommandQueueInfo") &&
             load(cl.GetDeviceInfo, "clGetDeviceInfo") && load(cl.EnqueueCopyBuffer, "clEnqueueCopyBuffer") &&
             load(cl.EnqueueCopyBufferRect, "clEnqueueCopyBufferRect");
@@ -67,12 +67,34 @@ struct Queue {
     }
 };
 
-int fail(Frame &frame, const char *what, int error) {
+/// Bytes of which offsets into a cl_mem must be multiples on the queue's device; 0 where it cannot be asked.
+uint32_t offset_unit(Id queue) {
+    Id device = nullptr;
+    uint32_t bits = 0;
+    const bool known = cl.GetCommandQueueInfo(queue, queue_device, sizeof(device), &device, nullptr) == 0 &&
+                       cl.GetDeviceInfo(device, device_base_alignment, sizeof(bits), &bits, nullptr) == 0;
+    return known ? bits / 8 : 0;
+}
+
+/// A cl_mem that is a part of another has no parts of its own (clCreateSubBuffer).
+bool is_part(Id mem) {
+    Id parent = nullptr;
+    return cl.GetMemObjectInfo(mem, memory_parent, sizeof(parent), &parent, nullptr) == 0 && parent;
+}
+
+int fail(Frame &frame, const char *name, const halide_buffer_t &given, Id queue, const char *what,
+         int error) {
     bool memory = error == allocation_failure || error == out_of_resources || error == out_of_host_memory ||
                   error == invalid_size;
-    return report(&frame.call, memory ? KILN_OUT_OF_MEMORY : KILN_DEVICE_ERROR,
-                  "a buffer at an offset that the device cannot address could not be %s (OpenCL error %d)",
-                  what, error);
+    const ClHandle &handle = handle_of(&given);
+    const uint32_t unit = offset_unit(queue);
+    return report(
+        &frame.call, memory ? KILN_OUT_OF_MEMORY : KILN_DEVICE_ERROR,
+        "`%s` begins %llu bytes into %s, which the device cannot address, and its %llu bytes could not be %s "
+        "(OpenCL error %d): let it begin at a multiple of %u bytes of a whole cl_mem",
+        name, static_cast<unsigned long long>(handle.offset),
+        is_part(handle.mem) ? "a cl_mem that is a part of another" : "its cl_mem",
+        static_cast<unsigned long long>(given.size_in_bytes()), what, error, unit);
 }
 
 /// The dimensions of a box with more than one element, by rising stride, and what lies together at their inner end.
@@ -141,15 +163,15 @@ bool opencl_needs_stage(const kiln_call *call, const halide_buffer_t *buffer) {
         }
     }
     Queue q(call);
-    Id device = nullptr;
-    uint32_t bits = 0;
-    return q.status == KILN_OK &&
-           cl.GetCommandQueueInfo(q.queue, queue_device, sizeof(device), &device, nullptr) == 0 &&
-           cl.GetDeviceInfo(device, device_base_alignment, sizeof(bits), &bits, nullptr) == 0 && bits >= 8 &&
-           handle_of(buffer).offset % (bits / 8) != 0;
+    if (q.status != KILN_OK) {
+        return false;
+    }
+    const ClHandle &handle = handle_of(buffer);
+    const uint32_t unit = offset_unit(q.queue);
+    return (unit > 0 && handle.offset % unit != 0) || is_part(handle.mem);
 }
 
-int opencl_stage(Frame &frame, halide_buffer_t *given, halide_buffer_t *copy, bool is_input,
+int opencl_stage(Frame &frame, const char *name, halide_buffer_t *given, halide_buffer_t *copy, bool is_input,
                  OpenCLStage &stage) {
     if (is_input && given->host_dirty()) {
         if (halide_copy_to_device(&frame.call, given, nullptr) != 0) {
@@ -165,14 +187,14 @@ int opencl_stage(Frame &frame, halide_buffer_t *given, halide_buffer_t *copy, bo
     size_t bytes = given->size_in_bytes();
     Id mem = cl.CreateBuffer(q.context, read_write, bytes, nullptr, &error);
     if (error != 0) {
-        return fail(frame, "copied: no memory for the copy", error);
+        return fail(frame, name, *given, q.queue, "given memory of their own", error);
     }
     if (is_input) {
         const ClHandle &from = handle_of(given);
         error = cl.EnqueueCopyBuffer(q.queue, from.mem, mem, from.offset, 0, bytes, 0, nullptr, nullptr);
         if (error != 0) {
             cl.ReleaseMemObject(mem);
-            return fail(frame, "copied", error);
+            return fail(frame, name, *given, q.queue, "copied", error);
         }
     }
     stage.handle = {0, mem};
@@ -180,7 +202,8 @@ int opencl_stage(Frame &frame, halide_buffer_t *given, halide_buffer_t *copy, bo
     return KILN_OK;
 }
 
-int opencl_unstage(Frame &frame, const halide_buffer_t *given, bool is_written, OpenCLStage &stage) {
+int opencl_unstage(Frame &frame, const char *name, const halide_buffer_t *given, bool is_written,
+                   OpenCLStage &stage) {
     int status = KILN_OK;
     if (is_written) {
         Queue q(&frame.call);
@@ -189,7 +212,7 @@ int opencl_unstage(Frame &frame, const halide_buffer_t *given, bool is_written, 
         int error = q.status == KILN_OK
                         ? copy_box(q.queue, box, box.rank, stage.handle.mem, 0, to.mem, to.offset)
                         : 0;
-        status = error == 0 ? q.status : fail(frame, "copied back", error);
+        status = error == 0 ? q.status : fail(frame, name, *given, q.queue, "copied back", error);
     }
     // The queue keeps what its commands still need.
     cl.ReleaseMemObject(stage.handle.mem);

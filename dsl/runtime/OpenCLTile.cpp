@@ -1,5 +1,5 @@
 /** \file
- * Tile kernels on OpenCL: one program a kernel and context, built by the driver from its source at the first launch
+ * Tile kernels on OpenCL: one program a kernel, context and device, built by the driver from its source at the first launch
  * there or at kiln_tile_prepare. A tile is a work-group.
  */
 #include "Lock.h"
@@ -10,13 +10,13 @@
 
 using namespace kiln::runtime;
 
-extern "C" void *halide_opencl_get_symbol(void *user_context, const char *name);
-
 // Of OpenCL 1.2 (Khronos' CL/cl.h).
 namespace {
 
 using Id = void *;
 constexpr uint32_t queue_device = 0x1091, device_local_memory = 0x1023, memory_size = 0x1102;
+constexpr uint32_t device_base_alignment = 0x1019, device_name = 0x102B;
+constexpr int misaligned_offset = -13;
 constexpr uint32_t program_build_log = 0x1183, kernel_work_group_size = 0x11B0, create_region = 0x1220;
 
 struct Driver {
@@ -40,7 +40,7 @@ struct Driver {
 
 struct Program {
     uint32_t id;
-    Id context, program, kernel;
+    Id context, device, program, kernel;
     Program *next;
 };
 
@@ -53,7 +53,7 @@ Program *programs;
 
 template<typename F>
 bool load(F &f, const char *name) {
-    f = reinterpret_cast<F>(halide_opencl_get_symbol(nullptr, name));
+    f = reinterpret_cast<F>(opencl_symbol(name));
     return f != nullptr;
 }
 
@@ -147,13 +147,13 @@ void drop(Program *p) {
     free(p);
 }
 
-/// The kernel's program in the context of the queue: null after a report. Under the lock.
+/// The kernel's program for the queue's device and context: null after a report. Under the lock.
 Program *program_of(void *user_context, const kiln_tile_kernel &kernel, const Queue &q, int &code) {
     if (*kernel.id == 0) {
         *kernel.id = ++last_id;
     }
     for (Program *p = programs; p; p = p->next) {
-        if (p->id == *kernel.id && p->context == q.context) {
+        if (p->id == *kernel.id && p->context == q.context && p->device == q.device) {
             return p;
         }
     }
@@ -164,6 +164,7 @@ Program *program_of(void *user_context, const kiln_tile_kernel &kernel, const Qu
     }
     p->id = *kernel.id;
     p->context = q.context;
+    p->device = q.device;
     code = build(user_context, kernel, q, *p);
     if (code != 0) {
         drop(p);
@@ -174,9 +175,22 @@ Program *program_of(void *user_context, const kiln_tile_kernel &kernel, const Qu
     return p;
 }
 
+int refuse_offset(const TileCall &call, const char *name, uint64_t offset, Id device) {
+    uint32_t bits = 0;
+    char device_text[128] = "";
+    cl.GetDeviceInfo(device, device_base_alignment, sizeof(bits), &bits, nullptr);
+    cl.GetDeviceInfo(device, device_name, sizeof(device_text), device_text, nullptr);
+    return report(
+        call.user_context, KILN_INVALID_ARGUMENT,
+        "`%s` of the tile kernel of `%s` begins %llu bytes into its cl_mem, where `%s` addresses multiples "
+        "of %u bytes: let it begin at one, or copy it into memory of its own",
+        name, call.kernel.name, static_cast<unsigned long long>(offset), device_text, bits / 8);
+}
+
 /// Views that begin inside a buffer, for as long as their arguments are set.
 class Memory {
 public:
+    explicit Memory(Id device) : device_(device) {}
     ~Memory() {
         for (int i = 0; i < count_; i++) {
             cl.ReleaseMemObject(parts_[i]); // the queue keeps what its commands still need
@@ -200,6 +214,9 @@ public:
         if (error == 0) {
             mem = cl.CreateSubBuffer(handle.mem, 0, create_region, region, &error);
         }
+        if (error == misaligned_offset) {
+            return refuse_offset(call, view.name, handle.offset, device_);
+        }
         if (error != 0) {
             return fail(call.user_context, call.kernel, "clCreateSubBuffer", error);
         }
@@ -208,6 +225,7 @@ public:
     }
 
 private:
+    Id device_;
     Id parts_[KILN_TILE_MAX_PARAMS];
     int count_ = 0;
 };
@@ -281,7 +299,7 @@ int opencl_tile_launch(const TileCall &call) {
     Queue q;
     int code = find_queue(call.user_context, q);
     const Program *p = code == 0 ? program_of(call.user_context, kernel, q, code) : nullptr;
-    Memory memory;
+    Memory memory(q.device);
     if (!p || (code = set_arguments(call, p->kernel, memory)) != 0) {
         return code;
     }

@@ -30,11 +30,39 @@ struct Device {
         context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, nullptr);
         queue = clCreateCommandQueue(context, device, 0, nullptr);
     }
+    /// Another device of another one's context.
+    Device(const Device &other, cl_device_id another)
+        : platform(other.platform), device(another), context(other.context) {
+        clRetainContext(context);
+        queue = clCreateCommandQueue(context, device, 0, nullptr);
+    }
+    Device(const Device &) = delete;
+    /// On devices that lie in one context.
+    explicit Device(const std::vector<cl_device_id> &devices) : device(devices[0]) {
+        context = clCreateContext(nullptr, static_cast<cl_uint>(devices.size()), devices.data(), nullptr,
+                                  nullptr, nullptr);
+        queue = clCreateCommandQueue(context, device, 0, nullptr);
+    }
     ~Device() {
         clReleaseCommandQueue(queue);
         clReleaseContext(context);
     }
 };
+
+/// Two devices of a platform, or two parts of its one device; none where that cannot be parted.
+std::vector<cl_device_id> two_devices() {
+    Device whole;
+    std::vector<cl_device_id> found(64);
+    cl_uint count = 0;
+    clGetDeviceIDs(whole.platform, CL_DEVICE_TYPE_ALL, 64, found.data(), &count);
+    const cl_device_partition_property each[] = {CL_DEVICE_PARTITION_EQUALLY, 1, 0};
+    if (count < 2 &&
+        (clCreateSubDevices(whole.device, each, 64, found.data(), &count) != CL_SUCCESS || count < 2)) {
+        return {};
+    }
+    found.resize(2);
+    return found;
+}
 
 class OpenCL : public ::testing::Test {
 protected:
@@ -170,16 +198,28 @@ TEST_F(OpenCL, ContractComesBeforeTheDevice) {
     EXPECT_EQ(y.view.buffer.device, 0u);
 }
 
-/// Rows of a matrix that begins `offset` elements into a cl_mem, in the caller's context.
-void run_with(LoadedLibrary &lib, Device &device, const kiln_call &call, int offset) {
+/// Rows of a matrix that begins `offset` elements into a cl_mem, in the caller's context. `in_part`: that cl_mem is a part of
+/// a larger one.
+void run_with(LoadedLibrary &lib, Device &device, const kiln_call &call, int offset, bool in_part = false) {
     constexpr int w = 33, h = 5;
     std::vector<float> host(static_cast<size_t>(w * h + offset)), result(host.size(), -1.0f);
     for (size_t i = 0; i < host.size(); i++) {
         host[i] = static_cast<float>(i % 13) - 6;
     }
     size_t bytes = host.size() * sizeof(float);
-    cl_mem x = clCreateBuffer(device.context, CL_MEM_COPY_HOST_PTR, bytes, host.data(), nullptr);
-    cl_mem y = clCreateBuffer(device.context, CL_MEM_COPY_HOST_PTR, bytes, result.data(), nullptr);
+    auto memory = [&](const std::vector<float> &values) {
+        constexpr size_t before = 4096;
+        cl_mem whole = clCreateBuffer(device.context, 0, in_part ? before + bytes : bytes, nullptr, nullptr),
+               part = whole;
+        if (in_part) {
+            const cl_buffer_region region = {before, bytes};
+            part = clCreateSubBuffer(whole, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, nullptr);
+            clReleaseMemObject(whole); // the part keeps it
+        }
+        clEnqueueWriteBuffer(device.queue, part, CL_TRUE, 0, bytes, values.data(), 0, nullptr, nullptr);
+        return part;
+    };
+    cl_mem x = memory(host), y = memory(result);
     auto view = reinterpret_cast<decltype(&kiln_view_opencl)>(lib.symbol("kiln_view_opencl"));
     auto release = reinterpret_cast<decltype(&kiln_view_release)>(lib.symbol("kiln_view_release"));
     kiln_view vx, vy;
@@ -205,6 +245,77 @@ void run_with(LoadedLibrary &lib, Device &device, const kiln_call &call, int off
     EXPECT_EQ(count, 1u) << "the views hold nothing any more";
     clReleaseMemObject(x);
     clReleaseMemObject(y);
+}
+
+/// OpenCL has no parts of parts.
+TEST_F(OpenCL, OffsetsIntoPartsOfMemory) {
+    LoadedLibrary &lib = library("test_chain", "opencl");
+    Device device;
+    kiln_call call = KILN_CALL_INIT;
+    call.cl_queue = device.queue;
+    for (int offset : {0, 1, 1024}) {
+        run_with(lib, device, call, offset, true);
+    }
+}
+
+TEST_F(OpenCL, EveryDeviceOfAContext) {
+    const std::vector<cl_device_id> devices = two_devices();
+    if (devices.empty()) {
+        GTEST_SKIP() << "one OpenCL device, which cannot be parted";
+    }
+    for (int first : {0, 1}) {
+        LoadedLibrary lib = fresh("test_chain", "opencl");
+        Device one(devices), two(one, devices[1]);
+        for (int turn = 0; turn < 3; turn++) {
+            Device &device = (first + turn) % 2 ? two : one;
+            kiln_call call = KILN_CALL_INIT;
+            call.cl_context = device.context;
+            call.cl_queue = device.queue;
+            run_with(lib, device, call, 0);
+        }
+        auto release_context =
+            reinterpret_cast<int (*)(const kiln_call *, const halide_device_interface_t *)>(
+                lib.symbol("kiln_release_context"));
+        auto interface = reinterpret_cast<const halide_device_interface_t *(*)()>(
+            lib.symbol("halide_opencl_device_interface"));
+        kiln_call call = KILN_CALL_INIT;
+        call.cl_context = one.context;
+        call.cl_queue = one.queue;
+        EXPECT_EQ(release_context(&call, interface()), 0);
+    }
+    for (cl_device_id device : devices) {
+        clReleaseDevice(device);
+    }
+}
+
+/// A copy that would make up for an offset, but is larger than the device's memory.
+TEST_F(OpenCL, OffsetsThatCannotBeCopied) {
+    LoadedLibrary &lib = library("test_chain", "opencl");
+    Device device;
+    cl_ulong most = 0;
+    cl_uint unit = 0;
+    clGetDeviceInfo(device.device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof(most), &most, nullptr);
+    clGetDeviceInfo(device.device, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof(unit), &unit, nullptr);
+    const int64_t stride = 1 << 28,
+                  rows = static_cast<int64_t>(most / (4 * static_cast<cl_ulong>(stride))) + 2;
+    cl_mem x = clCreateBuffer(device.context, 0, 4096, nullptr, nullptr);
+    Array<float> y({2, rows});
+    auto view = reinterpret_cast<decltype(&kiln_view_opencl)>(lib.symbol("kiln_view_opencl"));
+    kiln_view vx;
+    const int64_t extents[] = {2, rows}, strides[] = {1, stride};
+    ASSERT_EQ(view(&vx, KILN_FLOAT32, x, 4, 2, extents, strides), KILN_OK);
+    kiln_call call = KILN_CALL_INIT;
+    call.cl_queue = device.queue;
+    ChainCall chain{&vx.buffer, y.buffer()};
+    EXPECT_EQ(chain.run(lib, &call), KILN_OUT_OF_MEMORY);
+    EXPECT_EQ(lib.last_message(),
+              "test_chain: `x` begins 4 bytes into its cl_mem, which the device cannot address, and its " +
+                  std::to_string(((rows - 1) * stride + 2) * 4) +
+                  " bytes could not be given memory of their own (OpenCL error -61): let it begin at a "
+                  "multiple of " +
+                  std::to_string(unit / 8) + " bytes of a whole cl_mem");
+    EXPECT_TRUE(y.untouched());
+    clReleaseMemObject(x);
 }
 
 TEST_F(OpenCL, CallersContextAndQueue) {

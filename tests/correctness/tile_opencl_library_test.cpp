@@ -8,6 +8,7 @@
 #include <CL/cl.h>
 
 #include "dsl/lower/Condition.h"
+#include "kiln_tile.h"
 
 #include <cmath>
 #include <thread>
@@ -274,6 +275,103 @@ TEST_F(TileOpenCLLibrary, ByKindOfDevice) {
     call.cl_queue = queue;
     EXPECT_EQ(prepare(&tile_only, &call), KILN_NO_DEVICE);
     EXPECT_EQ(here.prepare(&call), KILN_OK) << here.last_message();
+    clReleaseCommandQueue(queue);
+    clReleaseContext(context);
+}
+
+/// One context of two devices, or of two parts of the only one: each has a program of its own.
+TEST_F(TileOpenCLLibrary, EveryDeviceOfAContext) {
+    cl_platform_id platform = nullptr;
+    cl_device_id device = nullptr, parts[64];
+    cl_uint count = 0;
+    clGetPlatformIDs(1, &platform, nullptr);
+    clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, nullptr);
+    const cl_device_partition_property each[] = {CL_DEVICE_PARTITION_EQUALLY, 1, 0};
+    clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 64, parts, &count);
+    if (count < 2 && (clCreateSubDevices(device, each, 64, parts, &count) != CL_SUCCESS || count < 2)) {
+        GTEST_SKIP() << "one OpenCL device, which cannot be parted";
+    }
+    LoadedLibrary lib = fresh("tile_product", product);
+    auto interface = reinterpret_cast<const halide_device_interface_t *(*)()>(
+        lib.symbol("halide_opencl_device_interface"));
+    cl_context context = clCreateContext(nullptr, 2, parts, nullptr, nullptr, nullptr);
+    Array<uint16_t> x({64, 40}), w({64, 48});
+    draw(x, 3);
+    draw(w, 4);
+    for (int turn : {0, 1, 0}) {
+        cl_command_queue queue = clCreateCommandQueue(context, parts[turn], 0, nullptr);
+        Array<uint16_t> y({48, 40});
+        auto memory = [&](Array<uint16_t> &a, size_t elements) {
+            return clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, elements * 2, a.data(), nullptr);
+        };
+        cl_mem memories[] = {memory(x, 64 * 40), memory(w, 64 * 48), memory(y, 48 * 40)};
+        const int64_t extents[][2] = {{64, 40}, {64, 48}, {48, 40}};
+        kiln_view views[3];
+        for (int i = 0; i < 3; i++) {
+            kiln_view_opencl(&views[i], KILN_BFLOAT16, memories[i], 0, 2, extents[i], nullptr);
+            views[i].buffer.device_interface = interface();
+        }
+        kiln_call call = KILN_CALL_INIT;
+        call.cl_context = context;
+        call.cl_queue = queue;
+        EXPECT_EQ(lib.prepare(&call), KILN_OK) << lib.last_message();
+        void *arguments[] = {&views[0].buffer, &views[1].buffer, &views[2].buffer};
+        ASSERT_EQ(lib.call(&call, arguments), KILN_OK) << lib.last_message();
+        EXPECT_EQ(lib.last_choice(), "tile_product: `opencl`, schedule `product`");
+        std::vector<uint16_t> got(48 * 40);
+        clEnqueueReadBuffer(queue, memories[2], CL_TRUE, 0, got.size() * 2, got.data(), 0, nullptr, nullptr);
+        for (int64_t j = 0; j < 40; j++) {
+            for (int64_t i = 0; i < 48; i++) {
+                ASSERT_EQ(got[static_cast<size_t>(j * 48 + i)], to_bits(sum(x, w, i, j))) << i << ", " << j;
+            }
+        }
+        for (cl_mem m : memories) {
+            clReleaseMemObject(m);
+        }
+        clReleaseCommandQueue(queue);
+    }
+    clReleaseContext(context);
+    clReleaseDevice(parts[0]);
+    clReleaseDevice(parts[1]);
+}
+
+/// Calls make up for an offset by a copy; a launch of its own says what is wrong.
+TEST_F(TileOpenCLLibrary, OffsetsThatTheDeviceCannotAddress) {
+    LoadedLibrary &lib = products();
+    auto launch = reinterpret_cast<decltype(&kiln_tile_launch)>(lib.symbol("kiln_tile_launch"));
+    cl_platform_id platform = nullptr;
+    cl_device_id device = nullptr;
+    clGetPlatformIDs(1, &platform, nullptr);
+    clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, nullptr);
+    cl_context context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, nullptr);
+    cl_command_queue queue = clCreateCommandQueue(context, device, 0, nullptr);
+    cl_uint unit = 0;
+    char name[128] = "";
+    clGetDeviceInfo(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof(unit), &unit, nullptr);
+    clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof(name), name, nullptr);
+    cl_mem memory = clCreateBuffer(context, 0, 4096, nullptr, nullptr);
+    kiln_view view;
+    const int64_t extents[] = {64, 8};
+    kiln_view_opencl(&view, KILN_BFLOAT16, memory, 6, 2, extents, nullptr);
+    view.buffer.device_interface = reinterpret_cast<const halide_device_interface_t *(*)()>(
+        lib.symbol("halide_opencl_device_interface"))();
+    kiln_tile_view x = {};
+    x.name = "x";
+    x.buffer = &view.buffer;
+    x.element = KILN_TILE_BFLOAT16;
+    kiln_tile_param pointer = {};
+    pointer.kind = KILN_TILE_POINTER;
+    const int64_t grid = 1;
+    kiln_call call = KILN_CALL_INIT;
+    call.cl_context = context;
+    call.cl_queue = queue;
+    EXPECT_EQ(launch(&call, lib.info().variants[0].tiles[0], &x, 1, &grid, 1, &pointer, 1),
+              KILN_INVALID_ARGUMENT);
+    EXPECT_EQ(lib.last_message(),
+              std::string("`x` of the tile kernel of `y` begins 6 bytes into its cl_mem, where `") + name +
+                  "` addresses multiples of " + std::to_string(unit / 8) +
+                  " bytes: let it begin at one, or copy it into memory of its own");
+    clReleaseMemObject(memory);
     clReleaseCommandQueue(queue);
     clReleaseContext(context);
 }
