@@ -221,7 +221,7 @@ def main():
     arguments = parser.parse_args()
     features = open("/proc/cpuinfo").read() if os.path.exists("/proc/cpuinfo") else ""
     arguments.target = arguments.target or {"cuda": "cuda", "opencl": "opencl"}.get(
-        arguments.backend, "cpu-avx512_bf16" if "avx512_bf16" in features else
+        arguments.backend, "cpu-amx" if "amx_bf16" in features else "cpu-avx512_bf16" if "avx512_bf16" in features else
         "cpu-avx512" if "avx512bw" in features else "cpu-avx2")
     if arguments.backend == "opencl":
         import clblast

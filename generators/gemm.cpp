@@ -51,8 +51,13 @@ public:
             pairs == PairKind::On ||
             (pairs == PairKind::Auto && type.value() == BFloat(16) && !get_target().has_gpu_feature() &&
              get_target().features_any_of({Target::AVX512_Zen4, Target::AVX512_SapphireRapids}));
+        options.rows_name = "x_rows";
         options.pairs_name = "w_pairs";
-        ops::Contraction product = ops::contraction(x, w, x.dim(xk).extent(), options);
+        // Whole tiles of padded copies may reach past the last row and column: those repeat it.
+        ops::Contraction product =
+            options.pairs ? ops::contraction(repeat_edge("x_edge", x, 1 - xk),
+                                             repeat_edge("w_edge", w, 1 - wk), x.dim(xk).extent(), options)
+                          : ops::contraction(x, w, x.dim(xk).extent(), options);
 
         std::vector<ops::Epilogue> after;
         for (const std::string &step : steps_) {
@@ -83,6 +88,20 @@ public:
     }
 
 private:
+    /// `name` is b, with the elements at the ends of dimension `d` beyond them.
+    static Func repeat_edge(const std::string &name, Input<Buffer<>> &b, int d) {
+        std::vector<Var> vars;
+        std::vector<Expr> place;
+        for (int i = 0; i < b.dimensions(); ++i) {
+            vars.emplace_back("_" + std::to_string(i));
+            place.push_back(i == d ? clamp(likely(vars[size_t(i)]), 0, b.dim(i).extent() - 1)
+                                   : Expr(vars[size_t(i)]));
+        }
+        Func edge(name);
+        edge(vars) = b(place);
+        return edge;
+    }
+
     std::vector<std::string> steps_;
     Input<Buffer<>> *bias_ = nullptr;
     Input<Buffer<>> *residual_ = nullptr;
@@ -147,19 +166,21 @@ KILN_GENERATOR(
      .interface_ =
          "- `y(n, m)`: the output, after the epilogue; with batches also `batch0`, `batch1`\n"
          "- `acc(n, m)`: the float32 sum; its update runs over `k`\n"
-         "- `pairs` (bfloat16 on a CPU with AVX512-BF16): `w_pairs(p, n, k)` is w(n, 2k + p); acc has an "
-         "update 0 over "
-         "`k.x` (2 long) and `k.y`, and an update 1 over `k_last` for the last k of an odd number\n"
+         "- `pairs` (bfloat16 on a CPU with AVX512-BF16 or AMX): `x_rows(k, m)` is x and `w_pairs(p, n, k)` "
+         "is "
+         "w(n, 2k + p), both with zeros up to a multiple of 32 of x's k; each has one update, over `k_in`. "
+         "The update "
+         "of acc runs over `k.x` (32 long) and `k.y`\n"
          "- `x(k, m)`, `w(n, k)`: inputs; `x(m, k)` with `transpose_x`, `w(k, n)` with `transpose_w`\n"
          "- `bias(n)`, `residual(n, m)`: inputs where the epilogue names them",
      .workloads = workloads(),
      .flops =
          [](const kiln::Workload &w) { return 2 * kiln::elements(w, "x") * double(w.extents.at("y")[0]); },
-     .params = {
-         gen::type_param,
-         {"transpose_x", "x is stored as x(m, k)"},
-         {"transpose_w", "w is stored as w(k, n)"},
-         {"pairs", "products of two neighbouring k at a time; auto: for bfloat16 on a CPU with AVX512-BF16"},
-         {"batch", "batch dimensions of x, w and y: 0, 1 or 2"},
-         {"epilogue", "none, or what follows the sum, in order, joined by _: bias, residual, relu, "
-                      "gelu, gelutanh, silu, ..."}}})
+     .params = {gen::type_param,
+                {"transpose_x", "x is stored as x(m, k)"},
+                {"transpose_w", "w is stored as w(k, n)"},
+                {"pairs",
+                 "products of neighbouring k at a time; auto: for bfloat16 on a CPU with AVX512-BF16 or AMX"},
+                {"batch", "batch dimensions of x, w and y: 0, 1 or 2"},
+                {"epilogue", "none, or what follows the sum, in order, joined by _: bias, residual, relu, "
+                             "gelu, gelutanh, silu, ..."}}})

@@ -85,8 +85,8 @@ void require_generator(const std::string &name) {
 }
 
 std::vector<std::string> target_spellings() {
-    return {"cpu",  "cpu-sse41",  "cpu-avx2",   "cpu-avx512",  "cpu-avx512_bf16", "opencl",
-            "cuda", "cuda-sm_80", "cuda-sm_90", "cuda-sm_90a", "cuda-sm_100"};
+    return {"cpu",    "cpu-sse41", "cpu-avx2",   "cpu-avx512", "cpu-avx512_bf16", "cpu-amx",
+            "opencl", "cuda",      "cuda-sm_80", "cuda-sm_90", "cuda-sm_90a",     "cuda-sm_100"};
 }
 
 Params parse_params(const std::vector<std::string> &assignments) {

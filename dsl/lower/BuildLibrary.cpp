@@ -137,7 +137,7 @@ std::vector<VariantRequest> fallbacks(const LibraryParts &parts) {
                                                                v.target.level() <= target.level()));
     };
     for (const CompiledVariant &v : parts.variants) {
-        const Target &target = v.request.target;
+        const Target target = v.request.target;
         bool served = v.reply.conditions.empty();
         for (const CompiledVariant &other : parts.variants) {
             served |= serves(other.request, target);
@@ -147,7 +147,7 @@ std::vector<VariantRequest> fallbacks(const LibraryParts &parts) {
         }
         if (!served) {
             VariantRequest loops;
-            loops.target = target;
+            loops.target = target.general();
             out.push_back(loops);
         }
     }

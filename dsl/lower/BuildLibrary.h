@@ -28,11 +28,12 @@ struct VariantCondition {
         MinIs,           ///< of tile kernels
         DeviceAlignedTo, ///< of tile kernels; unlike AlignedTo says nothing of the host's copy
         BlocksAtMost,    ///< of tile kernels: no more blocks of `value` elements than another buffer has
-        DeviceIs ///< of OpenCL: the queue's device is of the kind whose bit in CL_DEVICE_TYPE is `value`
+        DeviceIs, ///< of OpenCL: the queue's device is of the kind whose bit in CL_DEVICE_TYPE is `value`
+        ElementsAtMost ///< of code with 32-bit indices: spans at most `value` elements, and has no more
     };
     What what = What::ExtentAtLeast;
     std::string argument;   ///< a buffer; "" with DeviceIs
-    int dimension = 0;      ///< 0 is the innermost; unused by AlignedTo and DeviceAlignedTo
+    int dimension = 0;      ///< 0 is the innermost; unused by AlignedTo, DeviceAlignedTo and ElementsAtMost
     int64_t value = 0;      ///< elements; bytes for AlignedTo and DeviceAlignedTo
     std::string other = {}; ///< BlocksAtMost: the buffer that is compared with
     int other_dimension = 0;

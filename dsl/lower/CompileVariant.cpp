@@ -116,6 +116,7 @@ void promise(const std::vector<VariantCondition> &conditions, LegalizedPipeline 
                 case VariantCondition::What::DeviceAlignedTo:
                 case VariantCondition::What::BlocksAtMost:
                 case VariantCondition::What::DeviceIs:
+                case VariantCondition::What::ElementsAtMost:
                     break; // These choose the variant; Halide has no use for them.
                 }
             }
@@ -306,6 +307,14 @@ CompileReply compile_variant(const CompileJob &asked) {
         }
         reply_with(scheduled.tiles, job, reply);
         reply.conditions = stage_conditions(scheduled.tiles, pipeline);
+        if (!job.variant.target.has_wide_addresses()) {
+            for (const CompiledArgument &a : reply.arguments) {
+                if (a.kind != "scalar") {
+                    reply.conditions.push_back(
+                        {VariantCondition::What::ElementsAtMost, a.name, 0, INT32_MAX});
+                }
+            }
+        }
         try {
             Halide::Pipeline whole(pipeline.outputs);
             if (target.has_feature(Halide::Target::OpenCL)) {

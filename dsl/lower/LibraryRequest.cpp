@@ -201,6 +201,39 @@ bool serves_all(const std::vector<VariantRequest> &variants) {
     return !variants.empty() && variants.back().conditions.empty();
 }
 
+VariantRequest by_line(const Target &target, const fs::path &folder, const ListedVariant &listed) {
+    VariantRequest variant = by_file(target, folder / listed.generator / (listed.schedule + ".sched"));
+    variant.conditions = listed.conditions;
+    variant.knobs = listed.knobs;
+    return variant;
+}
+
+/// What `schedules` have for the target and not already for its general one.
+std::vector<VariantRequest> special_schedules(const std::string &generator, const Target &target,
+                                              const std::vector<std::string> &schedules,
+                                              const std::map<std::string, std::string> &params) {
+    std::vector<VariantRequest> variants;
+    std::vector<std::string> reasons;
+    for (const fs::path named : schedules) {
+        if (fs::is_directory(named)) {
+            for (const ListedVariant &listed : listed_variants(generator, {target.slug()}, params, named)) {
+                variants.push_back(by_line(target, named, listed));
+            }
+            const fs::path plain = named / generator / (target.slug() + ".sched");
+            if (variants.empty() && fs::exists(plain)) {
+                variants.push_back(by_file(target, plain));
+            }
+        } else if (named != "default" && serves(by_file(target, named), generator, reasons) &&
+                   !serves(by_file(target.general(), named), generator, reasons)) {
+            variants.push_back(by_file(target, named));
+        }
+        if (!variants.empty()) {
+            break;
+        }
+    }
+    return variants;
+}
+
 } // namespace
 
 std::vector<VariantRequest> choose_schedules(const std::string &generator, const Target &target,
@@ -212,6 +245,16 @@ std::vector<VariantRequest> choose_schedules(const std::string &generator, const
         variants.insert(variants.end(), behind.begin(), behind.end());
         return variants;
     };
+    if (const Target general = target.general(); general != target) {
+        variants = special_schedules(generator, target, schedules, params);
+        std::vector<std::string> behind_those = schedules;
+        if (!variants.empty()) {
+            behind_those.push_back("default");
+        }
+        const std::vector<VariantRequest> others = choose_schedules(generator, general, behind_those, params);
+        variants.insert(variants.end(), others.begin(), others.end());
+        return variants;
+    }
     for (const std::string &named : schedules) {
         if (named == "default") {
             variants.emplace_back().target = target;
@@ -227,9 +270,7 @@ std::vector<VariantRequest> choose_schedules(const std::string &generator, const
                 if (serves_all(list)) {
                     continue;
                 }
-                list.push_back(by_file(target, file / generator / (listed.schedule + ".sched")));
-                list.back().conditions = listed.conditions;
-                list.back().knobs = listed.knobs;
+                list.push_back(by_line(target, file, listed));
             }
             if (serves_all(variants)) {
                 return all();

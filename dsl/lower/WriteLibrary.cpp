@@ -117,7 +117,8 @@ void check_conditions(const LibraryParts &parts) {
             }
             bool aligns = c.what == VariantCondition::What::AlignedTo ||
                           c.what == VariantCondition::What::DeviceAlignedTo;
-            if (!aligns && (c.dimension < 0 || static_cast<size_t>(c.dimension) >= at->dimensions.size())) {
+            bool whole = aligns || c.what == VariantCondition::What::ElementsAtMost;
+            if (!whole && (c.dimension < 0 || static_cast<size_t>(c.dimension) >= at->dimensions.size())) {
                 fail("K0714", fmt::format("{} names dimension {} of `{}`, which has {}", what, c.dimension,
                                           c.argument, at->dimensions.size()));
             }

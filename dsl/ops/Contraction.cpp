@@ -35,8 +35,10 @@ Expr element(const Func &f, Expr inner, Expr outer, bool transposed, const std::
 
 Contraction contraction(const Func &a, const Func &b, const Expr &k_extent,
                         const ContractionOptions &options) {
-    RDom sum = options.pairs ? RDom(0, 2, 0, k_extent / 2, "k") : RDom(0, k_extent, "k");
-    Contraction c{Func(options.name), sum, Var("n"), Var("m"), {}, {}};
+    constexpr int block = 32; // of k: what one instruction of AMX takes
+    RDom sum =
+        options.pairs ? RDom(0, block, 0, (k_extent + block - 1) / block, "k") : RDom(0, k_extent, "k");
+    Contraction c{Func(options.name), sum, Var("n"), Var("m"), {}, {}, {}};
     c.vars = {c.n, c.m};
     std::vector<Expr> batch;
     for (int i = 0; i < options.batch; ++i) {
@@ -51,21 +53,29 @@ Contraction contraction(const Func &a, const Func &b, const Expr &k_extent,
         add(of_a(c.k), of_b(c.k));
         return c;
     }
+    // A place of `f`'s padded copy: `inner` coordinates, then the operand's own batch dimensions.
+    auto place = [&](const Func &f, std::vector<Expr> inner) {
+        if (size_t(f.dimensions()) == 2 + batch.size()) {
+            inner.insert(inner.end(), batch.begin(), batch.end());
+        }
+        return inner;
+    };
+    auto vars = [&](const Func &f, std::vector<Var> inner) {
+        if (size_t(f.dimensions()) == 2 + batch.size()) {
+            inner.insert(inner.end(), c.vars.begin() + 2, c.vars.end());
+        }
+        return inner;
+    };
     Var p("p"), k("k");
-    const bool own_batches = size_t(b.dimensions()) == 2 + batch.size();
-    std::vector<Var> vars = {p, c.n, k};
-    if (own_batches) {
-        vars.insert(vars.end(), c.vars.begin() + 2, c.vars.end());
-    }
+    RDom ka(0, k_extent, "k_in"), kb(0, k_extent, "k_in");
+    c.rows = Func(options.rows_name);
+    c.rows(vars(a, {k, c.m})) = cast(a.type(), 0);
+    c.rows(place(a, {ka, c.m})) = of_a(ka);
     c.pairs = Func(options.pairs_name);
-    c.pairs(vars) = of_b(2 * k + p);
-    std::vector<Expr> place = {c.k[0], c.n, c.k[1]};
-    if (own_batches) {
-        place.insert(place.end(), batch.begin(), batch.end());
-    }
-    add(of_a(2 * c.k[1] + c.k[0]), c.pairs(place));
-    RDom last(k_extent / 2 * 2, k_extent % 2, "k_last");
-    add(of_a(last), of_b(last));
+    c.pairs(vars(b, {p, c.n, k})) = cast(b.type(), 0);
+    c.pairs(place(b, {kb % 2, c.n, kb / 2})) = of_b(kb);
+    const RVar kx = c.k[0], ky = c.k[1];
+    add(c.rows(place(a, {block * ky + kx, c.m})), c.pairs(place(b, {kx % 2, c.n, block / 2 * ky + kx / 2})));
     return c;
 }
 

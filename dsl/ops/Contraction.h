@@ -7,10 +7,11 @@
  * an operand's two matrix dimensions is innermost; a buffer may also be passed with its strides exchanged.
  * Types: operands of float32, float16 or bfloat16; products and sums are float32.
  *
- * By pairs (ContractionOptions::pairs): instructions such as AVX512-BF16's vdpbf16ps add the products of two neighbouring
- * k at once, for which b must lie in pairs of k:
- *   pairs(p, n, k, batch…) = b(n, 2k + p, batch…),  acc += Σ_{k.x < 2, k.y < K/2} a(2 k.y + k.x, m) · pairs(k.x, n, k.y),
- * and a second update over `k_last` adds the last product where K is odd.
+ * By pairs (ContractionOptions::pairs): dot-product instructions (AVX512-BF16's vdpbf16ps, AMX's tdpbf16ps) add the products of
+ * two neighbouring k at once, AMX of 32, for which b must lie in pairs of k. K is rounded up to K' = 32 ⌈K / 32⌉ with zeros:
+ *   rows(k, m, batch…) = a(k, m, batch…) for k < K, else 0;   pairs(p, n, k, batch…) = b(n, 2k + p, batch…) for 2k + p < K, else 0;
+ *   acc(n, m, batch…) = Σ_{k.x < 32, k.y < K'/32} rows(32 k.y + k.x, m) · pairs(k.x mod 2, n, 16 k.y + ⌊k.x / 2⌋).
+ * a and b are read only where k < K.
  */
 #pragma once
 
@@ -37,16 +38,17 @@ struct ContractionOptions {
     Layout b = Layout::RowMajor;
     int batch = 0; ///< batch dimensions; an operand with only two dimensions is shared by all batches
     std::string name = "acc";
-    bool pairs = false;               ///< see above
-    std::string pairs_name = "pairs"; ///< of the Func that holds b in pairs
+    bool pairs = false; ///< see above
+    std::string rows_name = "rows", pairs_name = "pairs";
 };
 
 struct Contraction {
     Halide::Func acc; ///< the sum, float32: acc(n, m, batch…), pure 0 and one update over `k`
-    Halide::RDom k;   ///< named "k"; by pairs two-dimensional
+    Halide::RDom k;   ///< named "k"; by pairs k.x within 32, k.y over those
     Halide::Var n, m;
     std::vector<Halide::Var> vars; ///< n, m, batch0, batch1, …
-    Halide::Func pairs; ///< by pairs: pairs(p, n, k, batch…), of b's type and with its batch dimensions
+    Halide::Func rows,
+        pairs; ///< by pairs: of a's and b's type, each with the batch dimensions of its operand
 };
 
 /// The product. `k_extent` is the length of the sum; 0 gives 0. Throws kiln::Error K1033 when an operand's rank is

@@ -1,5 +1,6 @@
 #include "Select.h"
 
+#include "Amx.h"
 #include "Cuda.h"
 #include "OpenCL.h"
 
@@ -136,6 +137,19 @@ bool holds(const kiln_entry_library &library, const kiln_entry_condition &c, hal
             name, extent, value, c.other_dimension, library.arguments[c.other].name, bound);
         return false;
     }
+    case KILN_ELEMENTS_AT_MOST: {
+        __int128 elements = 1, most = 1;
+        for (int d = 0; d < b.dimensions; d++) {
+            const __int128 span = static_cast<__int128>(b.dim[d].stride) * b.dim[d].extent;
+            elements *= b.dim[d].extent;
+            most = span > most ? span : -span > most ? -span : most;
+        }
+        if (elements <= c.value && most <= c.value) {
+            return true;
+        }
+        why("`%s` spans more than %lld elements", name, value);
+        return false;
+    }
     default:
         why("condition %d is not known to this runtime", c.what);
         return false;
@@ -143,12 +157,20 @@ bool holds(const kiln_entry_library &library, const kiln_entry_condition &c, hal
 }
 
 bool cpu_fits(const kiln_entry_variant &variant, Text &why) {
-    // halide_can_use_target_features asks the processor once and keeps the answer.
-    if (!variant.cpu_features || halide_can_use_target_features(2, variant.cpu_features)) {
+    if (!variant.cpu_features) {
         return true;
     }
-    why("the processor lacks what `%s` needs", variant.target);
-    return false;
+    // halide_can_use_target_features asks the processor once and keeps the answer.
+    if (!halide_can_use_target_features(2, variant.cpu_features)) {
+        why("the processor lacks what `%s` needs", variant.target);
+        return false;
+    }
+    constexpr int amx = halide_target_feature_avx512_sapphirerapids;
+    if ((variant.cpu_features[amx / 64] >> amx % 64 & 1) && !amx_is_permitted()) {
+        why("the system lets this process not use AMX, which `%s` needs", variant.target);
+        return false;
+    }
+    return true;
 }
 
 } // namespace

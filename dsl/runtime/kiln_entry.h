@@ -43,7 +43,10 @@ enum {
     KILN_DEVICE_ALIGNED_TO =
         7,                   /**< device address, in bytes, where there is one yet: new memory is aligned */
     KILN_BLOCKS_AT_MOST = 8, /**< no more blocks of `value` elements than the other argument has */
-    KILN_DEVICE_IS = 9 /**< OpenCL: CL_DEVICE_TYPE of the call's device has the bit `value`; of no argument */
+    KILN_DEVICE_IS =
+        9, /**< OpenCL: CL_DEVICE_TYPE of the call's device has the bit `value`; of no argument */
+    KILN_ELEMENTS_AT_MOST =
+        10 /**< `value` elements in all, and from the first to the last of each dimension */
 };
 typedef struct kiln_entry_condition {
     uint8_t what, argument, dimension;

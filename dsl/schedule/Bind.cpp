@@ -40,7 +40,6 @@ const char *why_not(const std::string &value) {
     static const std::map<std::string, const char *> reasons = {
         {"LockedCache", "only Hexagon has it, which is no target of Kiln"},
         {"VTCM", "only Hexagon has it, which is no target of Kiln"},
-        {"AMXTile", "no CPU target of Kiln has AMX"},
         {"GPUTexture", "Kiln's runtime passes GPU data as buffers, not as images"},
     };
     auto found = reasons.find(value);

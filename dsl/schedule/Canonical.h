@@ -43,7 +43,7 @@
  *   compute_root()  compute_inline()  compute_at(stage, loop)
  *   store_root()  store_at(stage, loop)  hoist_storage_root()  hoist_storage(stage, loop)
  *   async()  ring_buffer(int extent >= 1)
- *   store_in(Name Auto|Heap|Stack|Register|GPUShared)
+ *   store_in(Name Auto|Heap|Stack|Register|GPUShared|AMXTile)
  *   fold_storage(dim, int extent >= 1, bool fold_forward)  align_storage(dim, int >= 1)  bound_storage(dim, int >= 1)
  *   reorder_storage(dim, dim, …)                                      two or more, innermost first, all different
  *   bound(dim, int min, int extent >= 1)  bound_extent(dim, int extent >= 1)

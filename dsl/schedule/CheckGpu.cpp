@@ -225,6 +225,11 @@ private:
                     .helps.push_back("compute it at a block loop of a kernel that reads it");
             }
         }
+        if (f.memory == "AMXTile" && !(cx.target.backend == Backend::Cpu && cx.target.feature == "amx")) {
+            cx.report("K0401", fmt::format("`AMXTile` needs AMX, the target is `{}`", cx.target.str()),
+                      f.memory_span)
+                .helps.push_back("write `target cpu amx`, or use `Stack`");
+        }
         bool private_memory = f.memory == "Register" || f.memory == "Stack";
         if (private_memory && cx.target.backend != Backend::Cpu && depth(f.store) == 1) {
             neighbours(f);

@@ -14,6 +14,8 @@ namespace {
 
 /// LLVM takes minutes for longer vectors and more copies.
 constexpr int64_t longest_vector = 1024, most_copies = 16384;
+/// Products of one AMX instruction, which is one vector to Halide: 16 by 16 sums of 32.
+constexpr int64_t longest_in_tiles = 16 * 16 * 32;
 
 class LoopKinds {
 public:
@@ -174,7 +176,9 @@ private:
             return;
         }
         bool limited = cx.limits.vector_lanes > 0 && on_gpu(f, stage);
-        int64_t most = limited ? cx.limits.vector_lanes : longest_vector;
+        int64_t most = limited                 ? cx.limits.vector_lanes
+                       : f.memory == "AMXTile" ? longest_in_tiles
+                                               : longest_vector;
         bool odd = limited && cx.target.backend == Backend::OpenCL && product <= most && product != 3 &&
                    (product & (product - 1)) != 0;
         if (product <= most && !odd) {

@@ -8,6 +8,8 @@
 namespace kiln {
 
 Device detect_cpu();
+/// Asks the system to let this process use AMX's tile registers; whether it does.
+bool permit_amx();
 std::vector<Device> detect_cuda(std::vector<std::string> &notes);
 std::vector<Device> detect_opencl(std::vector<std::string> &notes);
 

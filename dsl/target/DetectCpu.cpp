@@ -6,6 +6,10 @@
 #include <fstream>
 #include <sched.h>
 #include <set>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -69,6 +73,16 @@ void find_caches(Device &device) {
     }
 }
 
+#if defined(__x86_64__)
+/// What Halide's Sapphire Rapids set may use, where the system lets this process use it. gcc 12 has no names for these bits.
+bool has_amx() {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    constexpr unsigned amx_bf16 = 1u << 22, avx512_fp16 = 1u << 23, amx_tile = 1u << 24, amx_int8 = 1u << 25;
+    constexpr unsigned all = amx_bf16 | avx512_fp16 | amx_tile | amx_int8;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & all) == all && permit_amx();
+}
+#endif
+
 std::string best_feature(std::vector<std::string> &features) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
@@ -82,9 +96,13 @@ std::string best_feature(std::vector<std::string> &features) {
                 __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512ifma") &&
                 __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512bitalg") &&
                 __builtin_cpu_supports("avx512vpopcntdq");
+    bool amx = zen4 && has_amx();
     std::string best;
-    for (auto [has, name] :
-         {std::pair{sse41, "sse41"}, {avx2, "avx2"}, {avx512, "avx512"}, {zen4, "avx512_bf16"}}) {
+    for (auto [has, name] : {std::pair{sse41, "sse41"},
+                             {avx2, "avx2"},
+                             {avx512, "avx512"},
+                             {zen4, "avx512_bf16"},
+                             {amx, "amx"}}) {
         if (has) {
             features.push_back(best = name);
         }
@@ -96,6 +114,15 @@ std::string best_feature(std::vector<std::string> &features) {
 }
 
 } // namespace
+
+bool permit_amx() {
+#if defined(__linux__) && defined(__x86_64__)
+    constexpr long request_permission = 0x1023, tile_data = 18; // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+    return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+#else
+    return false;
+#endif
+}
 
 Device detect_cpu() {
     Device device;

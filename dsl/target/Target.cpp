@@ -15,13 +15,16 @@ struct Feature {
     const char *halide; ///< Halide's features, joined by '-', without the backend's own
 };
 
-// Zen 4 is the first x86 with a bf16 dot product that every later one shares: Sapphire Rapids' set adds
-// AVX512-FP16 and AMX, which a Zen 4 does not have.
+// Zen 4 is the first x86 with a bf16 dot product that every later one shares; Halide's set for Sapphire Rapids adds
+// AVX512-FP16 and AMX.
 constexpr std::array cpu_features = {
     Feature{"sse41", "sse41"},
     Feature{"avx2", "sse41-avx-f16c-fma-avx2"},
     Feature{"avx512", "sse41-avx-f16c-fma-avx2-avx512-avx512_skylake"},
     Feature{"avx512_bf16", "sse41-avx-f16c-fma-avx2-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4"},
+    Feature{
+        "amx",
+        "sse41-avx-f16c-fma-avx2-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-avx512_sapphirerapids"},
 };
 
 // What NVRTC 13 compiles for. Halide 21 knows nothing past 8.6; its PTX runs on later GPUs through the
@@ -196,7 +199,15 @@ std::string Target::halide() const {
         break;
     }
     out += found ? fmt::format("-{}", found->halide) : "";
-    return out + "-large_buffers-no_runtime-user_context";
+    return out + (has_wide_addresses() ? "-large_buffers" : "") + "-no_runtime-user_context";
+}
+
+bool Target::has_wide_addresses() const {
+    return backend != Backend::Cpu || feature != "amx"; // Halide 21 finds no products in 64-bit indices
+}
+
+Target Target::general() const {
+    return has_wide_addresses() ? *this : Target{backend, "avx512_bf16"};
 }
 
 int Target::level() const {

@@ -1,6 +1,6 @@
 /** \file
  * Where a kernel runs: a backend and the features it may use. Written `cpu`, `cpu avx2`, `cpu avx512`,
- * `cpu avx512_bf16`, `cuda`, `cuda sm_90a`, `opencl`; on the command line also with '-' or ',' for the blank.
+ * `cpu avx512_bf16`, `cpu amx`, `cuda`, `cuda sm_90a`, `opencl`; on the command line also with '-' or ',' for the blank.
  */
 #pragma once
 
@@ -16,7 +16,7 @@ enum class Backend { Cpu, Cuda, OpenCL };
 
 struct Target {
     Backend backend = Backend::Cpu;
-    /// Kiln's own names: sse41, avx2, avx512, avx512_bf16 for CPU (each includes the ones before it);
+    /// Kiln's own names: sse41, avx2, avx512, avx512_bf16, amx for CPU (each includes the ones before it);
     /// sm_XX for CUDA. At most one. Empty means the least that the backend guarantees: never the building
     /// host.
     std::string feature;
@@ -33,6 +33,10 @@ struct Target {
     /// Orders the features of one backend: 0 none, 1 sse41, 2 avx2 … for CPU; the compute capability for CUDA
     /// (`sm_90a` → 90, plain `cuda` → 75, the least that NVRTC 13 compiles for).
     int level() const;
+    /// Whether code for it reaches buffers of any size. Code for `cpu amx` reaches 2^31 - 1 elements.
+    bool has_wide_addresses() const;
+    /// The target whose code stands behind this one's for all calls: itself, or for `cpu amx` `cpu avx512_bf16`.
+    Target general() const;
 
     bool operator==(const Target &) const = default;
 };

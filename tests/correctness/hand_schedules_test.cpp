@@ -3,6 +3,7 @@
 #include "dsl/check/Groups.h"
 #include "dsl/lower/LibraryRequest.h"
 #include "dsl/support/Files.h"
+#include "dsl/target/Detect.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +14,7 @@ using Params = std::map<std::string, std::string>;
 const std::string schedules = KILN_SOURCE_DIR "/schedules";
 
 /// On the named workloads, else on the generator's first three.
-void expect_right(BuildRequest build, const std::vector<std::string> &names = {}) {
+CheckReport expect_right(BuildRequest build, const std::vector<std::string> &names = {}) {
     CheckRequest r;
     r.build = std::move(build);
     ensure_generator(r.build);
@@ -32,6 +33,7 @@ void expect_right(BuildRequest build, const std::vector<std::string> &names = {}
     EXPECT_TRUE(report.ok) << r.build.generator << " " << r.build.variants[0].target.str() << "\n"
                            << (report.diagnostics.empty() ? "" : render(report.diagnostics[0], ""));
     EXPECT_FALSE(report.probes.empty());
+    return report;
 }
 
 BuildRequest from_folder(const std::string &generator, const char *target, const Params &params = {}) {
@@ -106,6 +108,22 @@ TEST(HandSchedules, ProductsByPairs) {
     build.params = {{"pairs", "on"}};
     build.variants = {variant};
     expect_right(build, {"37x53x29 bf16", "37x53x29 tt", "3x17x19x23", "1x1x1", "64"});
+}
+
+// Sums in AMX's tile registers; on a machine without them a variant behind serves the calls, and must be right.
+TEST(HandSchedules, ProductsInTileRegisters) {
+    BuildRequest build = from_folder("gemm", "cpu amx", {{"type", "bfloat16"}});
+    ASSERT_EQ(build.variants.front().target.str(), "cpu amx");
+    VariantRequest least;
+    least.target = Target::parse("cpu");
+    build.variants.push_back(least);
+    const std::vector<std::string> features = detect_cpu().features;
+    const bool has = std::find(features.begin(), features.end(), "amx") != features.end();
+    for (const ProbeReport &probe : expect_right(build, {"37x53x29 bf16", "1024 bf16"}).probes) {
+        EXPECT_EQ(probe.variant, has ? "gemm: `cpu amx`, schedule `gemm_amx`" : probe.variant);
+        EXPECT_EQ(probe.variant.find("passed over: `cpu amx`: the ") == std::string::npos, has)
+            << probe.variant;
+    }
 }
 
 /// Of the many schedules of a library it is said which one the tile compiler refuses.

@@ -99,5 +99,29 @@ TEST(Variants, ByBackend) {
               "test_chain: `cuda`: the CUDA driver was not found: libcuda.so.1 could not be opened");
 }
 
+/// Code with 32-bit indices: all elements count, and what a stride spans.
+TEST(Variants, BySpan) {
+    TemporaryFolder folder;
+    LoadedLibrary lib = load(chain_with(
+        {variant("cpu avx2", {{What::ElementsAtMost, "x", 0, 40}}), variant("cpu")}, folder.path()));
+    float x[64] = {}, y[64];
+    auto chosen = [&](int w, int h, int stride) {
+        View<float> vx(x, {w, h}), vy(y, {w, h});
+        vx.buffer()->dim[1].stride = stride;
+        float a = 2, b = 1;
+        void *arguments[] = {vx.buffer(), &a, &b, vy.buffer()};
+        std::string reason;
+        EXPECT_TRUE(lib.choose(nullptr, arguments, &reason)) << lib.last_message();
+        return reason;
+    };
+    EXPECT_EQ(chosen(20, 2, 20), "");
+    EXPECT_EQ(chosen(7, 6, 7), "`cpu avx2`: `x` spans more than 40 elements");
+    EXPECT_EQ(chosen(2, 2, 20), "");
+    EXPECT_EQ(chosen(2, 2, -20), "");
+    EXPECT_EQ(chosen(2, 2, 21), "`cpu avx2`: `x` spans more than 40 elements");
+    EXPECT_EQ(chosen(2, 2, -21), "`cpu avx2`: `x` spans more than 40 elements");
+    EXPECT_EQ(chosen(0, 2, 21), "`cpu avx2`: `x` spans more than 40 elements");
+}
+
 } // namespace
 } // namespace kiln::test

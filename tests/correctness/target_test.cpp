@@ -40,6 +40,11 @@ TEST(Target, HalideFeaturesNeverComeFromTheHost) {
     EXPECT_EQ(Target::parse("cpu avx2").halide(), base + "-sse41-avx-f16c-fma-avx2" + tail);
     EXPECT_EQ(Target::parse("cpu avx512_bf16").halide(),
               base + "-sse41-avx-f16c-fma-avx2-avx512-avx512_skylake-avx512_cannonlake-avx512_zen4" + tail);
+    EXPECT_EQ(Target::parse("cpu amx").halide(),
+              base + "-sse41-avx-f16c-fma-avx2-avx512-avx512_skylake-avx512_cannonlake-"
+                     "avx512_zen4-avx512_sapphirerapids-no_runtime-user_context")
+        << "without 64-bit indices";
+    EXPECT_EQ(Target::parse("cpu amx").general(), Target::parse("cpu avx512_bf16"));
     EXPECT_EQ(Target::parse("cuda").halide(), base + "-cuda-cuda_capability_75" + tail);
     EXPECT_EQ(Target::parse("cuda sm_80").halide(), base + "-cuda-cuda_capability_80" + tail);
     EXPECT_EQ(Target::parse("cuda sm_90a").halide(), base + "-cuda-cuda_capability_86" + tail);
@@ -88,9 +93,10 @@ TEST(Target, K0901UnknownBackend) {
 }
 
 TEST(Target, K0902UnknownFeature) {
-    EXPECT_EQ(error_text("cpu avx3"), "error[K0902]: unknown feature `avx3` of backend `cpu`\n"
-                                      "   = note: its features are `sse41`, `avx2`, `avx512`, `avx512_bf16`\n"
-                                      "   = help: did you mean `avx2`?\n");
+    EXPECT_EQ(error_text("cpu avx3"),
+              "error[K0902]: unknown feature `avx3` of backend `cpu`\n"
+              "   = note: its features are `sse41`, `avx2`, `avx512`, `avx512_bf16`, `amx`\n"
+              "   = help: did you mean `avx2`?\n");
     EXPECT_EQ(error_text("opencl fp16"), "error[K0902]: unknown feature `fp16` of backend `opencl`\n"
                                          "   = help: `opencl` has no features: write `opencl`\n");
     EXPECT_EQ(error_text("cpu avx2 avx512"),

@@ -300,6 +300,21 @@ TEST_F(BuildErrors, FolderOfSchedules) {
     ASSERT_EQ(chosen.size(), 2u);
     EXPECT_EQ(fs::path(chosen[1].schedule_file).stem(), "cpu_avx2");
     EXPECT_EQ(chosen[1].target.str(), "cpu avx512_bf16");
+    // Of AMX only what is for it, with its general target behind.
+    std::ofstream(folder.path() / "gemm" / "tiles.sched") << "schedule tiles { op gemm target cpu amx }";
+    std::ofstream(folder.path() / "variants.txt", std::ios::app) << "gemm cpu_amx tiles type=bfloat16\n";
+    auto for_amx = [&](const std::vector<std::string> &where, const std::string &type) {
+        std::string out;
+        for (const VariantRequest &v :
+             choose_schedules("gemm", Target::parse("cpu amx"), where, {{"type", type}})) {
+            out += v.target.str() + " " + fs::path(v.schedule_file).stem().string() + "; ";
+        }
+        return out;
+    };
+    EXPECT_EQ(for_amx(list, "bfloat16"), "cpu amx tiles; cpu avx512_bf16 rows; cpu avx512_bf16 cpu_avx2; ");
+    EXPECT_EQ(for_amx(list, "float32"), "cpu avx512_bf16 rows; cpu avx512_bf16 cpu_avx2; ");
+    EXPECT_EQ(for_amx({(folder.path() / "gemm" / "tiles.sched").string()}, "bfloat16"),
+              "cpu amx tiles; cpu avx512_bf16 ; ");
     // By parameters of the generator: such a schedule stands for all calls.
     std::ofstream(folder.path() / "gemm" / "narrow.sched") << "schedule narrow { op gemm target cpu avx2 }";
     std::ofstream(folder.path() / "variants.txt") << "gemm cpu_avx2 rows type=float32 x.extent(1) <= 32\n"

@@ -47,7 +47,8 @@ Halide::MemoryType memory_of(const std::string &name) {
                                 {"Heap", M::Heap},
                                 {"Stack", M::Stack},
                                 {"Register", M::Register},
-                                {"GPUShared", M::GPUShared}});
+                                {"GPUShared", M::GPUShared},
+                                {"AMXTile", M::AMXTile}});
 }
 
 Halide::LoopAlignStrategy align_of(const std::string &name) {

@@ -15,12 +15,15 @@ Directive store_in() {
     Directive d;
     d.name = "store_in";
     d.forms = {{of_kind("memory", ArgKind::Memory)}};
-    d.doc = "Chooses the kind of memory: Heap, Stack, Register or, on a GPU, GPUShared.";
+    d.doc =
+        "Chooses the kind of memory: Heap, Stack, Register, on a GPU GPUShared, on `cpu amx` AMXTile: a sum "
+        "of products in one tile register of AMX, at most 16 by 16 numbers.";
     d.legal = "On a Func that is computed (not inlined). Stack and Register need a constant size; GPUShared "
               "a level "
-              "inside a block loop; Register a level inside the thread loops.";
+              "inside a block loop; Register a level inside the thread loops. AMXTile: the sum of a product "
+              "by pairs (dsl/ops/Contraction.h), vectorized whole; see schedules/gemm/cpu_amx_bf16.sched.";
     d.errors = {"GPUShared outside of a block", "Register at block level", "more than the device has",
-                "memory that no target of Kiln has: GPUTexture, LockedCache, VTCM, AMXTile"};
+                "memory that no target of Kiln has: GPUTexture, LockedCache, VTCM"};
     return d;
 }
 

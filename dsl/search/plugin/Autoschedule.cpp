@@ -49,7 +49,8 @@ Target target_of(const Halide::Target &t) {
     }
     using H = Halide::Target;
     target.feature =
-        t.has_feature(H::AVX512_SapphireRapids) || t.has_feature(H::AVX512_Zen4) ? "avx512_bf16"
+        t.has_feature(H::AVX512_SapphireRapids) ? "amx"
+        : t.has_feature(H::AVX512_Zen4)         ? "avx512_bf16"
         : t.has_feature(H::AVX512) || t.has_feature(H::AVX512_Skylake) || t.has_feature(H::AVX512_Cannonlake)
             ? "avx512"
         : t.has_feature(H::AVX2)  ? "avx2"

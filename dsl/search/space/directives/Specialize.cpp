@@ -20,6 +20,7 @@ std::vector<std::string> atoms(const Problem &problem) {
             for (int64_t size : step_sizes()) {
                 if (size > 1) {
                     out.push_back(fmt::format("{}.extent({}) >= {}", f.name, dim, size));
+                    out.push_back(fmt::format("{}.extent({}) <= {}", f.name, dim, size));
                     out.push_back(fmt::format("{}.extent({}) % {} == 0", f.name, dim, size));
                 }
                 if (size > 1 && d > 0 && size <= 64) {

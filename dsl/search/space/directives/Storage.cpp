@@ -10,7 +10,7 @@ void propose_storage(Proposals &p) {
         if (f.is_input || f.is_extern || !p.wants(f)) {
             continue;
         }
-        for (const char *memory : {"Heap", "Stack", "Register", "GPUShared"}) {
+        for (const char *memory : {"Heap", "Stack", "Register", "GPUShared", "AMXTile"}) {
             p.add("storage", f, "store_in", {Node::name(memory)});
         }
         for (const std::string &dim : f.args) {
