@@ -185,6 +185,10 @@ int check_buffer(Frame &frame, const kiln_entry_argument &argument, const halide
     if (!buffer) {
         return report(uc, bad, "%s `%s` is null", kind, name);
     }
+    if (buffer->dimensions < 0) {
+        return report(uc, bad, "%s `%s` is a view that was refused when it was made, with its reason", kind,
+                      name);
+    }
     if (buffer->dimensions != argument.dimensions) {
         return report(uc, bad, "%s `%s` has %d dimension%s, the kernel needs %d", kind, name,
                       buffer->dimensions, buffer->dimensions == 1 ? "" : "s", argument.dimensions);

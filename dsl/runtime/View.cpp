@@ -18,9 +18,15 @@ const halide_type_t halide_types[] = {
     {halide_type_uint, 1, 1},
 };
 
+/// A view without a shape, which every kernel refuses (check_buffer). Extents of 0 would be taken for nothing to do.
+void clear(kiln_view *view) {
+    *view = kiln_view();
+    view->buffer.dimensions = -1;
+}
+
 /// Fills in shape and type. `strides` null: dense, dimension 0 innermost.
 int describe(kiln_view *view, halide_type_t type, int rank, const int64_t *extents, const int64_t *strides) {
-    *view = kiln_view();
+    clear(view);
     if (rank < 0 || rank > KILN_MAX_RANK) {
         return report(nullptr, KILN_INVALID_ARGUMENT, "the view has %d dimensions, at most %d are possible",
                       rank, KILN_MAX_RANK);
@@ -28,9 +34,6 @@ int describe(kiln_view *view, halide_type_t type, int rank, const int64_t *exten
     if (rank > 0 && !extents) {
         return report(nullptr, KILN_INVALID_ARGUMENT, "the view's extents are null");
     }
-    view->buffer.type = type;
-    view->buffer.dimensions = rank;
-    view->buffer.dim = view->dim;
     int64_t dense = 1;
     for (int i = 0; i < rank; i++) {
         if (extents[i] < 0 || extents[i] > INT32_MAX) {
@@ -53,12 +56,15 @@ int describe(kiln_view *view, halide_type_t type, int rank, const int64_t *exten
             dense = INT64_MAX;
         }
     }
+    view->buffer.type = type;
+    view->buffer.dimensions = rank;
+    view->buffer.dim = view->dim;
     return KILN_OK;
 }
 
 int describe(kiln_view *view, kiln_type type, int rank, const int64_t *extents, const int64_t *strides) {
     if (type < KILN_INT8 || type > KILN_BOOL) {
-        *view = kiln_view();
+        clear(view);
         return report(nullptr, KILN_INVALID_ARGUMENT, "type %d is no kiln_type", static_cast<int>(type));
     }
     return describe(view, halide_types[type], rank, extents, strides);
@@ -149,7 +155,7 @@ int kiln_view_opencl(kiln_view *view, kiln_type type, void *mem, uint64_t byte_o
 }
 
 int kiln_view_dlpack(kiln_view *view, const DLTensor *tensor) {
-    *view = kiln_view();
+    clear(view);
     halide_type_t type;
     if (!tensor) {
         return report(nullptr, KILN_INVALID_ARGUMENT, "the tensor is null");

@@ -48,6 +48,16 @@ TEST(Views, ARefusedViewIsRefusedByTheKernelToo) {
     ChainCall call{&view.buffer, y.buffer()};
     EXPECT_EQ(call.run(lib), KILN_INVALID_ARGUMENT);
     EXPECT_TRUE(y.untouched());
+    // As an output too, whatever comes before the extent that is wrong.
+    int64_t others[][2] = {{int64_t(1) << 31, 4}, {4, -1}, {0, int64_t(1) << 40}};
+    for (auto &shape : others) {
+        Array<float> x({4, 2});
+        kiln_view_host(&view, KILN_FLOAT32, y.data(), 2, shape, nullptr);
+        ChainCall into{x.buffer(), &view.buffer};
+        EXPECT_EQ(into.run(lib), KILN_INVALID_ARGUMENT);
+        EXPECT_EQ(lib.last_message(),
+                  "test_chain: output `y` is a view that was refused when it was made, with its reason");
+    }
 }
 
 DLTensor tensor(void *data, std::vector<int64_t> &shape, std::vector<int64_t> *strides) {
