@@ -18,10 +18,10 @@ std::optional<WatchEvent> WatchEngine::look() {
         text = read_text_file(file_, "schedule");
     } catch (const Error &error) {
         pending_.reset();
-        if (gone_) {
+        if (gone_ && *gone_ == error.what()) {
             return std::nullopt;
         }
-        gone_ = true;
+        gone_ = error.what();
         WatchEvent event;
         event.kind = WatchEvent::Kind::Gone;
         event.diagnostics = error.diagnostics;
@@ -31,7 +31,7 @@ std::optional<WatchEvent> WatchEngine::look() {
         pending_ = text;
         return std::nullopt;
     }
-    bool was_gone = std::exchange(gone_, false);
+    bool was_gone = std::exchange(gone_, std::nullopt).has_value();
     if (tried_ == text) {
         if (!was_gone) {
             return std::nullopt;
@@ -187,7 +187,8 @@ nlohmann::ordered_json to_json(const WatchEvent &event, const std::string &file)
 
 std::string render(const History &history) {
     if (history.entries().empty()) {
-        return "nothing was tried yet\n";
+        return "nothing was tried yet with this generator, target and parameters: each has a history of its "
+               "own\n";
     }
     const HistoryEntry *best = history.best();
     std::string out;

@@ -48,7 +48,7 @@ private:
     TrialRunner &runner_;
     History &history_;
     std::optional<std::string> pending_, tried_;
-    bool gone_ = false;
+    std::optional<std::string> gone_; ///< why the file cannot be read
 };
 
 /// As the command prints it.
