@@ -6,11 +6,13 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <system_error>
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -155,6 +157,33 @@ void write_file_atomic(const fs::path &given, std::string_view content) {
     }
 }
 
+namespace {
+
+constexpr const char *temporary_prefix = ".kiln-";
+
+/// Who is killed leaves its folder. The lock of one that still runs is held; fresh ones may be about to be locked.
+void remove_leftovers(const fs::path &parent) {
+    std::error_code error;
+    const auto now = fs::file_time_type::clock::now();
+    for (fs::directory_iterator it(parent, error), end; !error && it != end; it.increment(error)) {
+        std::error_code ignored;
+        if (it->path().filename().string().rfind(temporary_prefix, 0) != 0 ||
+            it->symlink_status(ignored).type() != fs::file_type::directory ||
+            now - fs::last_write_time(it->path(), ignored) < std::chrono::hours(1) || ignored) {
+            continue;
+        }
+        int lock = open(it->path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0) {
+            fs::remove_all(it->path(), ignored);
+        }
+        if (lock >= 0) {
+            close(lock);
+        }
+    }
+}
+
+} // namespace
+
 TemporaryFolder::TemporaryFolder(const fs::path &near) {
     std::error_code error;
     fs::path parent = near.empty() ? fs::temp_directory_path(error) : near.parent_path();
@@ -162,19 +191,27 @@ TemporaryFolder::TemporaryFolder(const fs::path &near) {
         parent = near.empty() ? "/tmp" : ".";
     }
     fs::create_directories(parent, error);
-    std::string name = (parent / ".kiln-XXXXXX").string();
+    remove_leftovers(parent);
+    std::string name = (parent / (std::string(temporary_prefix) + "XXXXXX")).string();
     if (!mkdtemp(name.data())) {
         fail("K0935", fmt::format("cannot make a folder in `{}`: {}", parent.string(), error_text(errno)),
              "");
     }
     path_ = name;
     register_unfinished(path_);
+    lock_ = open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock_ >= 0) {
+        flock(lock_, LOCK_EX | LOCK_NB);
+    }
 }
 
 TemporaryFolder::~TemporaryFolder() {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
     forget_unfinished(path_);
+    if (lock_ >= 0) {
+        close(lock_);
+    }
 }
 
 fs::path program_path() {

@@ -21,7 +21,8 @@ void write_file_atomic(const std::filesystem::path &path, std::string_view conte
 
 /// A folder of its own for work in progress, in the folder that holds `near` (so that a rename to `near` stays in one
 /// file system; that folder is made where it is missing), or in the system's folder for such when `near` is empty.
-/// Removed with all in it by the destructor, and when the program is interrupted. Throws Error K0935.
+/// Removed with all in it by the destructor, and when the program is interrupted; one that a killed program left, an
+/// hour later by the next that is made beside it. Throws Error K0935.
 class TemporaryFolder {
 public:
     explicit TemporaryFolder(const std::filesystem::path &near = {});
@@ -32,6 +33,7 @@ public:
 
 private:
     std::filesystem::path path_;
+    int lock_ = -1;
 };
 
 /// The program that runs, with links resolved.

@@ -102,6 +102,25 @@ TEST_F(Support, TemporaryFoldersGo) {
     EXPECT_FALSE(fs::exists(where));
 }
 
+TEST_F(Support, WhatAKilledProgramLeftGoesWithTheNextFolder) {
+    fs::path parent = folder.path() / "out";
+    auto old = fs::file_time_type::clock::now() - std::chrono::hours(2);
+    TemporaryFolder running(parent / "result");
+    fs::create_directories(parent / ".kiln-killed" / "inner");
+    fs::create_directories(parent / ".kiln-recent");
+    fs::create_directories(parent / "kept");
+    for (const fs::path &path : {running.path(), parent / ".kiln-killed", parent / "kept"}) {
+        fs::last_write_time(path, old);
+    }
+    fs::create_directory_symlink(parent / "kept", parent / ".kiln-linked");
+    TemporaryFolder next(parent / "result");
+    EXPECT_FALSE(fs::exists(parent / ".kiln-killed"));
+    for (const fs::path &path :
+         {running.path(), next.path(), parent / ".kiln-recent", parent / "kept", parent / ".kiln-linked"}) {
+        EXPECT_TRUE(fs::exists(path)) << path;
+    }
+}
+
 TEST(Process, RunsPrograms) {
     ProcessRequest request;
     request.argv = {"sh", "-c", "cat; echo $KILN_TEST_VALUE; echo err >&2; exit 3"};
