@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstring>
@@ -27,6 +28,13 @@ Diagnostic fault(const char *code, std::string message) {
     Diagnostic d;
     d.code = code;
     d.message = std::move(message);
+    return d;
+}
+
+/// K0705.
+Diagnostic no_output(const std::string &what, const fs::path &path, const std::string &why) {
+    Diagnostic d = fault("K0705", fmt::format("cannot {} `{}`: {}", what, path.string(), why));
+    d.helps = {"name another output folder, or make this one writable"};
     return d;
 }
 
@@ -116,12 +124,18 @@ CompileReply compile(const BuildRequest &request, const VariantRequest &variant,
 /// All three files into the output folder, or none of them: a reader never sees a header of one build and an archive of
 /// another for longer than two renames take.
 void publish(const fs::path &from, const fs::path &to, const std::string &name) {
-    for (const char *suffix : {".json", ".h", ".a"}) {
+    const std::array suffixes = {".json", ".h", ".a"};
+    for (const char *suffix : suffixes) { // the one thing in the way that no file replaces
+        std::error_code error;
+        if (fs::is_directory(to / (name + suffix), error)) {
+            throw Error(no_output("write", to / (name + suffix), "a folder of that name is there"));
+        }
+    }
+    for (const char *suffix : suffixes) {
         std::error_code error;
         fs::rename(from / (name + suffix), to / (name + suffix), error);
         if (error) {
-            throw Error(fault("K0705", fmt::format("cannot write `{}`: {}", (to / (name + suffix)).string(),
-                                                   error.message())));
+            throw Error(no_output("write", to / (name + suffix), error.message()));
         }
     }
 }
@@ -194,8 +208,7 @@ void build(const BuildRequest &request, const std::string &name, BuildResult &re
     std::error_code error;
     fs::create_directories(request.output_dir, error);
     if (error) {
-        throw Error(fault("K0705", fmt::format("cannot make the folder `{}`: {}", request.output_dir.string(),
-                                               error.message())));
+        throw Error(no_output("make the folder", request.output_dir, error.message()));
     }
     std::optional<TemporaryFolder> work;
     try {
@@ -203,8 +216,7 @@ void build(const BuildRequest &request, const std::string &name, BuildResult &re
     } catch (const Error &) {
         throw;
     } catch (const std::exception &e) {
-        throw Error(
-            fault("K0705", fmt::format("cannot write in `{}`: {}", request.output_dir.string(), e.what())));
+        throw Error(no_output("write in", request.output_dir, e.what()));
     }
     LibraryParts parts;
     parts.name = name;

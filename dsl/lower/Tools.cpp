@@ -92,7 +92,11 @@ void run_tool(const std::vector<std::string> &argv, const fs::path &folder) {
     d.code = "K0706";
     d.message = fmt::format("`{}` failed", argv[0]);
     d.notes = {fmt::format("the command was `{}`", fmt::join(argv, " "))};
-    std::istringstream lines(result.err.empty() ? result.out : result.err);
+    const std::string &said = result.err.empty() ? result.out : result.err;
+    d.helps = {said.find("No space left on device") != std::string::npos
+                   ? "make room on that disk, or name an output folder on another"
+                   : "run the command by itself to see more; CC names another C compiler"};
+    std::istringstream lines(said);
     for (std::string line; std::getline(lines, line) && d.notes.size() < 12;) {
         d.notes.push_back(line);
     }

@@ -123,10 +123,24 @@ TEST_F(BuildErrors, Folder) {
     BuildRequest r = request("test_chain");
     std::ofstream(folder.path() / "file") << "x";
     r.output_dir = folder.path() / "file" / "out";
-    EXPECT_EQ(refused(r),
-              fmt::format("error[K0705]: cannot make the folder `{}`: Not a directory\n\n1 error, 0 "
-                          "warnings\n",
-                          r.output_dir.string()));
+    EXPECT_EQ(refused(r), fmt::format("error[K0705]: cannot make the folder `{}`: Not a directory\n"
+                                      "   = help: name another output folder, or make this one writable\n\n"
+                                      "1 error, 0 warnings\n",
+                                      r.output_dir.string()));
+}
+
+TEST_F(BuildErrors, AllFilesOrNone) {
+    for (const char *file : {"test_chain.json", "test_chain.h", "test_chain.a"}) {
+        BuildRequest r = request("test_chain");
+        r.output_dir = folder.path() / file / "out";
+        fs::create_directories(r.output_dir / file);
+        EXPECT_EQ(render_all(build_library(r).diagnostics, ""),
+                  fmt::format("error[K0705]: cannot write `{}`: a folder of that name is there\n"
+                              "   = help: name another output folder, or make this one writable\n\n"
+                              "1 error, 0 warnings\n",
+                              (r.output_dir / file).string()));
+        EXPECT_EQ(std::distance(fs::directory_iterator(r.output_dir), fs::directory_iterator()), 1) << file;
+    }
 }
 
 TEST_F(BuildErrors, CompilerFails) {
@@ -134,6 +148,22 @@ TEST_F(BuildErrors, CompilerFails) {
     std::string text = refused(request("test_chain"));
     unsetenv("CC");
     EXPECT_EQ(text.rfind("error[K0706]: `false` failed\n   = note: the command was `false -std=c11 ", 0), 0u)
+        << text;
+    EXPECT_NE(text.find("`\n   = help: run the command by itself to see more; CC names another C compiler\n"),
+              std::string::npos)
+        << text;
+}
+
+TEST_F(BuildErrors, DiskIsFull) {
+    fs::path compiler = folder.path() / "full";
+    std::ofstream(compiler) << "#!/bin/sh\necho 'a.o: No space left on device' >&2\nexit 1\n";
+    fs::permissions(compiler, fs::perms::owner_all);
+    setenv("CC", compiler.c_str(), 1);
+    std::string text = refused(request("test_chain"));
+    unsetenv("CC");
+    EXPECT_NE(text.find("   = note: a.o: No space left on device\n"
+                        "   = help: make room on that disk, or name an output folder on another\n"),
+              std::string::npos)
         << text;
 }
 
