@@ -22,6 +22,10 @@ namespace {
     throw Error(std::move(d));
 }
 
+std::string with_shapes(const std::string &help) {
+    return help + ", or give `kiln bench` and `kiln tune` the extents of every buffer: `--shape x=512x256`";
+}
+
 } // namespace
 
 void ensure_generator(const BuildRequest &build) {
@@ -44,8 +48,7 @@ Workload find_workload(const std::string &generator, const std::string &name) {
     no_workload(fmt::format("generator `{}` has no workload `{}`", generator, name),
                 names.empty() ? std::vector<std::string>{}
                               : std::vector{fmt::format("its workloads are `{}`", fmt::join(names, "`, `"))},
-                near.empty() ? "give the extents of every buffer instead"
-                             : fmt::format("did you mean `{}`?", near));
+                near.empty() ? with_shapes("take one of these") : fmt::format("did you mean `{}`?", near));
 }
 
 std::vector<WorkloadGroup> group_workloads(const BuildRequest &build, const std::vector<Workload> &asked) {
@@ -60,7 +63,7 @@ std::vector<WorkloadGroup> group_workloads(const BuildRequest &build, const std:
     }
     if (chosen.empty()) {
         no_workload(fmt::format("generator `{}` names no workload to run it on", build.generator), {},
-                    "give the extents of every buffer, or name workloads in KILN_GENERATOR");
+                    with_shapes("name workloads in KILN_GENERATOR"));
     }
     std::vector<WorkloadGroup> groups;
     for (const Workload &w : chosen) {
@@ -83,7 +86,7 @@ std::vector<WorkloadGroup> group_workloads(const BuildRequest &build, const std:
     if (groups.empty()) {
         no_workload(
             fmt::format("no workload of `{}` has the parameters that were asked for", build.generator), {},
-            "give the extents of every buffer for these parameters");
+            with_shapes("name a workload with these parameters in KILN_GENERATOR"));
     }
     return groups;
 }

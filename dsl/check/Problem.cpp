@@ -197,7 +197,11 @@ Problem::Problem(const std::vector<KernelArgument> &arguments, const Workload &w
         int64_t stride = 1, last = 0;
         bool is_empty = false;
         for (int64_t extent : extents_of(a)) {
-            if (extent < 0 || extent > INT32_MAX || stride > INT32_MAX) {
+            if (extent < 0) {
+                misfit(fmt::format("workload `{}` gives `{}` the extent {}", workload.name, a.name, extent),
+                       {}, "an extent is 0 or more");
+            }
+            if (extent > INT32_MAX || stride > INT32_MAX) {
                 misfit(fmt::format("workload `{}` gives `{}` an extent or a stride beyond 2^31 - 1",
                                    workload.name, a.name),
                        {}, "use smaller extents");

@@ -82,6 +82,9 @@ create_generator(const std::string &name, const std::map<std::string, std::strin
                 fault("K1017", fmt::format("parameter `{}` of `{}` does not take `{}`", param, name, value));
             if (it != known.end()) {
                 d.notes.push_back(fmt::format("it is of type {}", it->type));
+                d.helps = {it->type == "type"
+                               ? "write a type: `float32`, `bfloat16`, `float16`, `int8`, `uint16`"
+                               : "write a number that this type holds"};
             } else {
                 d.notes.push_back(error.what());
             }

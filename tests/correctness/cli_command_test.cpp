@@ -225,6 +225,13 @@ TEST_F(CliCommandTest, CheckSaysOnceThatNothingRunsTheKernel) {
     EXPECT_NE(run.out.find("\nchain_relu: not run (seed "), std::string::npos) << run.out;
 }
 
+TEST_F(CliCommandTest, CheckCallsNoKernelWrongThatWasNotBuilt) {
+    CliRun run = kiln({"check", "chain_relu", "--target", "cpu", "--param", "type=float64"});
+    EXPECT_EQ(run.code, 1);
+    EXPECT_EQ(run.out.find("WRONG"), std::string::npos) << run.out;
+    EXPECT_NE(run.out.find("chain_relu: not checked (seed "), std::string::npos) << run.out << run.err;
+}
+
 TEST_F(CliCommandTest, HelpOfACommandIsWhatItsOptionSays) {
     for (std::vector<std::string> words : {std::vector<std::string>{}, {"tune"}, {"schedule", "print"}}) {
         std::vector<std::string> option = words, command = words;

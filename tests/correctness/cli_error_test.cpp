@@ -120,7 +120,15 @@ TEST_F(CliErrorTest, Generators) {
            "   = help: did you mean `type`?\n");
     expect({"list", "chain_relu", "--param", "type=floaty"}, 1,
            "error[K1017]: parameter `type` of `chain_relu` does not take `floaty`\n   = note: it is of type "
-           "type\n");
+           "type\n   = help: write a type: `float32`, `bfloat16`, `float16`, `int8`, `uint16`\n");
+    run = kiln({"check", "gemm", "--target", "cpu", "--work", "zzzzzzzzzz"});
+    EXPECT_EQ(run.code, 1);
+    EXPECT_EQ(run.out.find("WRONG"), std::string::npos) << run.out;
+    EXPECT_NE(run.err.find(
+                  "   = help: take one of these, or give `kiln bench` and `kiln tune` the extents of every "
+                  "buffer: `--shape x=512x256`\n"),
+              std::string::npos)
+        << run.err;
     expect({"list", "--load", "libnone.so"}, 1,
            "error[K1012]: cannot load `libnone.so`: No such file or directory\n");
     write("text.so", "no object at all, but some text that is long enough to hold a header");

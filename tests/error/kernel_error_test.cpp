@@ -72,6 +72,23 @@ TEST_F(KernelErrors, K0811ACopyWouldPass) {
         "   = help: choose sizes or scalars for which the outputs differ from each other\n");
 }
 
+TEST_F(KernelErrors, K0805SizesThatNoBufferHas) {
+    for (auto [extent, expected] :
+         {std::pair(int64_t(-4), "error[K0805]: workload `n67` gives `x` the extent -4\n"
+                                 "   = help: an extent is 0 or more\n"),
+          {int64_t(1) << 40, "error[K0805]: workload `n67` gives `x` an extent or a stride beyond 2^31 - 1\n"
+                             "   = help: use smaller extents\n"}}) {
+        CheckRequest r = check_request("chain_relu");
+        r.workloads = {vector_of_67({{"a", 1.5}, {"b", -0.25}})};
+        r.workloads[0].extents["x"] = r.workloads[0].extents["y"] = {extent};
+        CheckReport report = check_kernel(r);
+        EXPECT_FALSE(report.ok);
+        ASSERT_FALSE(report.diagnostics.empty());
+        EXPECT_EQ(render(report.diagnostics[0], ""), expected);
+        EXPECT_TRUE(report.probes.empty());
+    }
+}
+
 TEST_F(KernelErrors, K0812CannotRunHere) {
     CheckRequest r = check_request("chain_relu");
     r.archive = lib + "check_bad_unsupported.so";

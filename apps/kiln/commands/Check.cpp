@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace kiln::cli {
 
 namespace {
@@ -22,6 +24,14 @@ const char *status_text(ProbeReport::Status status) {
         return "skipped";
     }
     return "";
+}
+
+/// A kernel is wrong where a probe failed; faults of its build or of a workload say nothing of it.
+const char *verdict(const CheckReport &checked) {
+    bool failed = std::any_of(checked.probes.begin(), checked.probes.end(), [](const ProbeReport &probe) {
+        return probe.status == ProbeReport::Status::Failed;
+    });
+    return checked.ok ? "right" : failed ? "WRONG" : checked.has_no_device ? "not run" : "not checked";
 }
 
 class Check : public Command {
@@ -60,11 +70,7 @@ public:
             }
             report.text += (probe.message.empty() ? "" : ": " + probe.message) + "\n";
         }
-        report.text += fmt::format("{}: {} (seed {})\n", generator,
-                                   checked.ok              ? "right"
-                                   : checked.has_no_device ? "not run"
-                                                           : "WRONG",
-                                   checked.seed);
+        report.text += fmt::format("{}: {} (seed {})\n", generator, verdict(checked), checked.seed);
         nlohmann::json json = to_json(checked);
         json.erase("diagnostics"); // the document has its own list
         json.erase("ok");
