@@ -141,6 +141,7 @@ std::vector<ScheduledProgram> ladder(const Form &f) {
         }
         // Rows over a cluster take the interpreter long: the schedule is one for all of their lengths.
         p.sizes = {sizes(p, shortest, at_most <= 2048 ? 2 : 1)};
+        p.sizes.push_back(sizes(p, shortest + 7, 1)); // whole vectors, and some behind the end
         if (at_most <= 2048) {
             p.sizes.push_back(sizes(p, at_most, 2));
             p.sizes.push_back(sizes(p, at_most - 5, 1));

@@ -1,5 +1,6 @@
 // Maps, reductions and moves: loops over the registers of a tile.
 #include "dsl/tile/emit/ElementC.h"
+#include "dsl/tile/emit/RunEnd.h"
 
 #include <fmt/format.h>
 
@@ -240,7 +241,72 @@ std::string Printer::scales(const Map &m) {
     return "";
 }
 
+void Printer::by_ends(const Expr &whole, const Digits &d,
+                      const std::function<void(const Expr &, bool by_runs)> &print) {
+    const Expr value = substitute_in_all_lets(whole);
+    const auto end = run_end(value, d);
+    if (!end) {
+        print(value, false);
+        return;
+    }
+    open(fmt::format("if ({})", scalar(simplify(end->limit % d.run()) == 0)));
+    print(value, true);
+    otherwise();
+    print(value, false);
+    close();
+}
+
+void Printer::run(const Expr &value, const Digits &d, bool by_runs,
+                  const std::function<void(const Expr &)> &print) {
+    const auto end = by_runs ? run_end(value, d) : std::nullopt;
+    auto elements = [&](const Expr &e) {
+        if (d.run() > 1) {
+            line("#pragma unroll");
+            open(fmt::format("for (int e = 0; e < {}; e++)", d.run()));
+        }
+        print(e);
+        if (d.run() > 1) {
+            close();
+        }
+    };
+    if (!end) {
+        elements(value);
+        return;
+    }
+    Digits first = d;
+    first.names[0] = "";
+    const Expr before = k_.axis_var(d.layout.registers[0].axis) < end->limit;
+    open(fmt::format("if ({})", ElementC(*this, &first).print(before)));
+    elements(end->decided(value, true));
+    const Expr behind = end->decided(value, false);
+    if (!apart([&] { print(behind); }).empty()) {
+        otherwise();
+        elements(behind);
+    }
+    close();
+}
+
+/// Only where runs begin at multiples of their length.
+std::optional<RunEnd> Printer::run_end(const Expr &value, const Digits &d) const {
+    if (d.run() < shortest_run || d.layout.registers[0].stride != 1) {
+        return std::nullopt;
+    }
+    const std::string axis = d.layout.registers[0].axis;
+    auto splits = [&](const LayoutPart &p) {
+        return p.axis == axis && p.extent > 1 && p.stride % d.run() != 0;
+    };
+    const std::vector<LayoutPart> &r = d.layout.registers, &t = d.layout.threads;
+    const bool aligned =
+        std::none_of(t.begin(), t.end(), splits) && std::none_of(r.begin() + 1, r.end(), splits);
+    return aligned ? find_run_end(k_, value, axis) : std::nullopt;
+}
+
 void Printer::compute(const std::string &to, const Tile &t, const Digits &d, const Expr &whole) {
+    by_ends(whole, d, [&](const Expr &value, bool by_runs) { compute_tile(to, t, d, value, by_runs); });
+}
+
+void Printer::compute_tile(const std::string &to, const Tile &t, const Digits &d, const Expr &whole,
+                           bool by_runs) {
     ElementC c(*this, &d);
     Expr value = c.open_loops(whole);
     auto declare = [&](const std::string &what, const std::string &is) { line(what + " = " + is + ";"); };
@@ -256,16 +322,10 @@ void Printer::compute(const std::string &to, const Tile &t, const Digits &d, con
         own = values + "[e]";
         value = rounded ? rounding->value : value;
     }
-    const bool looped = run > 1;
-    if (looped) {
-        line("#pragma unroll");
-        open(fmt::format("for (int e = 0; e < {}; e++)", run));
-    }
-    const std::string result = c.print_shared(value, declare);
-    line(fmt::format("{} = {};", own, result));
-    if (looped) {
-        close();
-    }
+    this->run(value, d, by_runs, [&](const Expr &of_run) {
+        const std::string result = c.print_shared(of_run, declare);
+        line(fmt::format("{} = {};", own, result));
+    });
     if (halves) {
         std::vector<int> f = d.own();
         f[0] = 0;
@@ -319,7 +379,6 @@ void Printer::reduce(const Reduce &r, const std::string &func) {
         }
     }
     const Digits d(over);
-    ElementC c(*this, &d);
     const std::string to = array(r.dst);
     // Neighbours that a thread holds are added up side by side, so that one sum does not wait for another.
     const bool apart =
@@ -332,32 +391,13 @@ void Printer::reduce(const Reduce &r, const std::string &func) {
     line("#pragma unroll");
     line(fmt::format("for (int i = 0; i < {}; i++) {}[i] = {};", sums, parts,
                      scalar(reduce_identity(r.op, t.type))));
-    const Expr value = c.open_loops(r.value);
-    const std::string element = d.sum(factors(t, over));
-    // Two neighbours meet first: the chain of what depends on one another is half as long.
-    const bool by_twos = !apart && d.run() == 2 && over.registers[0].axis == r.axis;
-    const std::string two = by_twos ? fresh("two") : "";
-    if (by_twos) {
-        line(fmt::format("{} {}[2];", dialect_.type(t.type), two));
-    }
-    if (d.run() > 1) {
-        line("#pragma unroll");
-        open(fmt::format("for (int e = 0; e < {}; e++)", d.run()));
-    }
-    const std::string sum = apart ? fmt::format("{}[({}) * {} + e]", parts, element, d.run())
-                                  : fmt::format("{}[{}]", to, element);
-    const std::string x = c.print_shared(
-        value, [&](const std::string &what, const std::string &is) { line(what + " = " + is + ";"); });
-    line(by_twos ? fmt::format("{}[e] = {};", two, x)
-                 : fmt::format("{} = {};", sum, combine(r.op, t.type, sum, x)));
-    if (d.run() > 1) {
-        close();
-    }
-    if (by_twos) {
-        const std::string both = combine(r.op, t.type, two + "[0]", two + "[1]");
-        line(fmt::format("{} = {};", sum, combine(r.op, t.type, sum, both)));
-    }
-    close_digits(d, 1);
+    const std::string sum = apart ? fmt::format("{}[({}) * {} + e]", parts, d.sum(factors(t, over)), d.run())
+                                  : fmt::format("{}[{}]", to, d.sum(factors(t, over)));
+    by_ends(r.value, d, [&](const Expr &value, bool by_runs) {
+        // Two neighbours meet first: the chain of what depends on one another is half as long.
+        const bool by_twos = !apart && d.run() == 2 && over.registers[0].axis == r.axis;
+        reduce_registers(r, d, value, sum, by_twos, by_runs);
+    });
     if (apart) {
         line("#pragma unroll");
         open(fmt::format("for (int i = 0; i < {}; i++)", words(t)));
@@ -375,6 +415,31 @@ void Printer::reduce(const Reduce &r, const std::string &func) {
     if (r.blocks > 1) {
         combine_blocks(to, t, r.op, r.blocks);
     }
+}
+
+void Printer::reduce_registers(const Reduce &r, const Digits &d, const Expr &whole, const std::string &sum,
+                               bool by_twos, bool by_runs) {
+    const Halide::Type type = k_.tile(r.dst).type;
+    ElementC c(*this, &d);
+    const Expr value = c.open_loops(whole);
+    const std::string two = by_twos ? fresh("two") : "";
+    if (by_twos) {
+        line(fmt::format("{} {}[2];", dialect_.type(type), two));
+    }
+    run(value, d, by_runs, [&](const Expr &of_run) {
+        if (equal(of_run, reduce_identity(r.op, of_run.type()))) {
+            return; // behind the end
+        }
+        const std::string x = c.print_shared(
+            of_run, [&](const std::string &what, const std::string &is) { line(what + " = " + is + ";"); });
+        line(by_twos ? fmt::format("{}[e] = {};", two, x)
+                     : fmt::format("{} = {};", sum, combine(r.op, type, sum, x)));
+    });
+    if (by_twos) {
+        const std::string both = combine(r.op, type, two + "[0]", two + "[1]");
+        line(fmt::format("{} = {};", sum, combine(r.op, type, sum, both)));
+    }
+    close_digits(d, 1);
 }
 
 void Printer::combine_blocks(const std::string &, const Tile &t, ReduceOp, int) {

@@ -205,9 +205,7 @@ void Printer::plain_copy(const std::string &dst, const Region &from, CopyKind ki
     if (tested && run > 1) { // any buffer: those that lie well are copied in runs
         open("if (" + is_aligned(from.view, run * bytes) + ")");
         copy_runs(t, from, run, wide);
-        indent_--;
-        line("} else {");
-        indent_++;
+        otherwise();
         copy_runs(t, from, 1, false);
         close();
     } else {

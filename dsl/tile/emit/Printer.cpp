@@ -30,6 +30,12 @@ void Printer::close(const std::string &tail) {
     line("}" + tail);
 }
 
+void Printer::otherwise() {
+    indent_--;
+    line("} else {");
+    indent_++;
+}
+
 std::string Printer::apart(const std::function<void()> &print) {
     std::string before;
     before.swap(out_);
@@ -301,9 +307,7 @@ void Printer::branch(const If &i) {
     open(fmt::format("if ({})", scalar(i.condition)));
     body(i.body);
     if (!i.otherwise.empty()) {
-        indent_--;
-        line("} else {");
-        indent_++;
+        otherwise();
         body(i.otherwise);
     }
     close();

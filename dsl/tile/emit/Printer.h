@@ -12,9 +12,12 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace kiln::tile {
+
+struct RunEnd;
 
 /// A loop over the registers of a layout: one C variable for each digit ("" where it has one value).
 struct Digits {
@@ -51,6 +54,7 @@ protected:
     void line(const std::string &text);
     void open(const std::string &head); ///< head {
     void close(const std::string &tail = "");
+    void otherwise(); ///< } else {
     /// What `print` prints, apart.
     std::string apart(const std::function<void()> &print);
     std::string helpers_; ///< functions of this kernel's own, before it
@@ -114,7 +118,17 @@ protected:
     std::string scales(const Map &m);
     /// Into the array `to`, at the registers of the digits' own number.
     void compute(const std::string &to, const Tile &t, const Digits &d, const Expr &value);
+    void compute_tile(const std::string &to, const Tile &t, const Digits &d, const Expr &value, bool by_runs);
     void reduce(const Reduce &r, const std::string &func);
+    void reduce_registers(const Reduce &r, const Digits &d, const Expr &value, const std::string &sum,
+                          bool by_twos, bool by_runs);
+    /// Prints a value that ends along the run twice: for ends that are a multiple of the run (`by_runs`), and for others.
+    void by_ends(const Expr &value, const Digits &d,
+                 const std::function<void(const Expr &, bool by_runs)> &print);
+    /// Prints a run's elements, `by_runs`: all as what lies before the end or all as what lies behind.
+    void run(const Expr &value, const Digits &d, bool by_runs,
+             const std::function<void(const Expr &)> &print);
+    std::optional<RunEnd> run_end(const Expr &value, const Digits &d) const;
     void lane_reduce(const LaneReduce &r);
     /// The reductions of so many blocks of the cluster become one, in all of them.
     virtual void combine_blocks(const std::string &array, const Tile &t, ReduceOp op, int blocks);

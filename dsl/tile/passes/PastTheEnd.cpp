@@ -33,7 +33,8 @@ bool is_comparison(const Expr &e) {
     return e.as<LT>() || e.as<LE>() || e.as<GT>() || e.as<GE>() || e.as<EQ>() || e.as<NE>();
 }
 
-/// Logic over decided comparisons.
+} // namespace
+
 Expr fold_logic(const Expr &e) {
     if (const And *a = e.as<And>()) {
         return is_const_zero(a->a) || is_const_zero(a->b) ? const_false()
@@ -55,8 +56,6 @@ Expr fold_logic(const Expr &e) {
     }
     return e;
 }
-
-} // namespace
 
 Expr fold_step(const Expr &e) {
     if (e.type() == Halide::Bool()) {

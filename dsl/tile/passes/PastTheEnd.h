@@ -13,6 +13,9 @@ namespace kiln::tile {
 /// account of infinities. What is no constant is taken for a number, not an infinity or a NaN.
 Expr fold_step(const Expr &e);
 
+/// Logic and selects over comparisons that are decided.
+Expr fold_logic(const Expr &e);
+
 /// `e` with every comparison decided that `axis` >= `limit` decides, and the selects that follow from it. Comparisons of
 /// integers only; `limit` must not use the axis.
 Expr where_past(const Expr &e, const std::string &axis, const Expr &limit);

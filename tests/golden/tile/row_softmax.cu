@@ -67,11 +67,23 @@ row_softmax_kernel(const u16 *__restrict__ p_x, u16 *p_y, int x_extent_0, int x_
     float parts1[8];
 #pragma unroll
     for (int i = 0; i < 8; i++) parts1[i] = (-INFINITY_F32);
+    if (((x_extent_0 & 7) == 0)) {
 #pragma unroll
-    for (int i1 = 0; i1 < 4; i1++) {
+        for (int i1 = 0; i1 < 4; i1++) {
+            if (((at_n + i1 * 256) < x_extent_0)) {
 #pragma unroll
-        for (int e = 0; e < 8; e++) {
-            parts1[(0) * 8 + e] = max_nan(parts1[(0) * 8 + e], (((at_n + i1 * 256 + e) < x_extent_0) ? t_wide[i1 * 8 + e] : (-INFINITY_F32)));
+                for (int e = 0; e < 8; e++) {
+                    parts1[(0) * 8 + e] = max_nan(parts1[(0) * 8 + e], t_wide[i1 * 8 + e]);
+                }
+            }
+        }
+    } else {
+#pragma unroll
+        for (int i1 = 0; i1 < 4; i1++) {
+#pragma unroll
+            for (int e = 0; e < 8; e++) {
+                parts1[(0) * 8 + e] = max_nan(parts1[(0) * 8 + e], (((at_n + i1 * 256 + e) < x_extent_0) ? t_wide[i1 * 8 + e] : (-INFINITY_F32)));
+            }
         }
     }
 #pragma unroll
@@ -102,11 +114,23 @@ row_softmax_kernel(const u16 *__restrict__ p_x, u16 *p_y, int x_extent_0, int x_
     float parts2[8];
 #pragma unroll
     for (int i = 0; i < 8; i++) parts2[i] = 0.0f;
+    if (((x_extent_0 & 7) == 0)) {
 #pragma unroll
-    for (int i1 = 0; i1 < 4; i1++) {
+        for (int i1 = 0; i1 < 4; i1++) {
+            if (((at_n + i1 * 256) < x_extent_0)) {
 #pragma unroll
-        for (int e = 0; e < 8; e++) {
-            parts2[(0) * 8 + e] = (parts2[(0) * 8 + e] + (((at_n + i1 * 256 + e) < x_extent_0) ? t_wide[i1 * 8 + e] : 0.0f));
+                for (int e = 0; e < 8; e++) {
+                    parts2[(0) * 8 + e] = (parts2[(0) * 8 + e] + t_wide[i1 * 8 + e]);
+                }
+            }
+        }
+    } else {
+#pragma unroll
+        for (int i1 = 0; i1 < 4; i1++) {
+#pragma unroll
+            for (int e = 0; e < 8; e++) {
+                parts2[(0) * 8 + e] = (parts2[(0) * 8 + e] + (((at_n + i1 * 256 + e) < x_extent_0) ? t_wide[i1 * 8 + e] : 0.0f));
+            }
         }
     }
 #pragma unroll
