@@ -22,8 +22,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr size_t largest_text = size_t(16) << 20;
-
 [[noreturn]] void fail(const char *code, std::string message, const fs::path &path,
                        std::vector<std::string> helps = {}) {
     Diagnostic d;
@@ -71,7 +69,7 @@ fs::path behind_links(fs::path path) {
 
 } // namespace
 
-std::string read_text_file(const fs::path &path, std::string_view what) {
+std::string read_text_file(const fs::path &path, std::string_view what, size_t largest) {
     // O_NONBLOCK: a named pipe without a writer must not hang us.
     int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
@@ -90,11 +88,11 @@ std::string read_text_file(const fs::path &path, std::string_view what) {
                          S_ISDIR(info.st_mode) ? "a folder" : "a device or a pipe", what),
              "");
     }
-    if (static_cast<size_t>(info.st_size) > largest_text) {
+    if (static_cast<size_t>(info.st_size) > largest) {
         close(fd);
         fail("K0934",
              fmt::format("`{}` has {} bytes, more than a {} may have ({})", path.string(), info.st_size, what,
-                         largest_text),
+                         largest),
              "");
     }
     std::string text;
@@ -110,7 +108,8 @@ std::string read_text_file(const fs::path &path, std::string_view what) {
     }
     if (size_t zero = text.find('\0'); zero != std::string::npos) {
         fail("K0933", fmt::format("`{}` is not text: byte {} is zero", path.string(), zero), "",
-             {fmt::format("a {} is a text file in UTF-8", what)});
+             {fmt::format("{} {} is a text file in UTF-8",
+                          std::string_view("aeiou").find(what.substr(0, 1)) < 5 ? "an" : "a", what)});
     }
     return text;
 }

@@ -10,10 +10,11 @@
 
 namespace kiln {
 
-/// The whole text of a file that a person wrote. `what` says what it should have been ("schedule"). Throws
-/// Error: K0930 not there, K0931 a directory or a device, K0932 not readable, K0933 not text, K0934 above 16
-/// MiB.
-std::string read_text_file(const std::filesystem::path &path, std::string_view what);
+/// The whole text of a file; of one that a person wrote 16 MiB are enough. `what` says what it should have been
+/// ("schedule"). Throws Error: K0930 not there, K0931 a directory or a device, K0932 not readable, K0933 not text,
+/// K0934 above `largest` bytes.
+std::string read_text_file(const std::filesystem::path &path, std::string_view what,
+                           size_t largest = size_t(16) << 20);
 
 /// Replaces `path` by `content` in one step: a reader sees the old file or the new one. The mode of a file
 /// that is replaced is kept, a symbolic link is followed. Throws Error K0935 where that cannot be done.

@@ -130,6 +130,15 @@ TEST(SearchDatabase, ExportedElsewhereAndBack) {
               }).substr(0, 60),
               "error[K1313]: the document is no export of a tuning database");
     EXPECT_TRUE(b.entries().empty());
+    std::string text = document.dump();
+    for (const nlohmann::json &other :
+         {nlohmann::json::parse(text.substr(0, text.size() / 2), nullptr, false),
+          nlohmann::json::array({1})}) {
+        EXPECT_EQ(fault_of([&] { b.import_json(other); }),
+                  "error[K1313]: the document is no export of a tuning database\n"
+                  "   = note: it does not hold one JSON object: another file, or one that was cut short\n"
+                  "   = help: `kiln db export` writes one\n");
+    }
     document["kiln_tuning_database"] = 99;
     EXPECT_EQ(fault_of([&] { b.import_json(document); }),
               "error[K1313]: the document was written by a later Kiln\n   = help: update Kiln\n");

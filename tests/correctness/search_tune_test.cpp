@@ -458,7 +458,11 @@ TEST_F(SearchTuneErrors, Databases) {
            "   = help: name another file by `--database` or KILN_DATABASE\n");
     write("no.json", "[1]");
     CliRun run = kiln({"db", "import", "no.json"});
-    EXPECT_EQ(run.err.substr(0, 13), "error[K1313]:");
+    EXPECT_EQ(run.err,
+              "error[K1313]: the document is no export of a tuning database\n"
+              "  --> no.json\n"
+              "   = note: it does not hold one JSON object: another file, or one that was cut short\n"
+              "   = help: `kiln db export` writes one\n");
 }
 
 } // namespace

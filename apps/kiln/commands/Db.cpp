@@ -192,9 +192,19 @@ public:
     }
     Report run(const Settings &) override {
         Report report;
-        nlohmann::json document = nlohmann::json::parse(read_text_file(from_, "export"), nullptr, false);
+        // Some 4 kB a trial.
+        nlohmann::json document =
+            nlohmann::json::parse(read_text_file(from_, "export", size_t(1) << 31), nullptr, false);
         Database database(path());
-        int64_t added = database.import_json(document);
+        int64_t added = 0;
+        try {
+            added = database.import_json(document);
+        } catch (Error &error) {
+            for (Diagnostic &d : error.diagnostics) {
+                d.file = from_;
+            }
+            throw;
+        }
         report.data["added"] = added;
         report.text = fmt::format("{} trials added to {}\n", added, path().string());
         return report;

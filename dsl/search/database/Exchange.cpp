@@ -34,9 +34,20 @@ nlohmann::json Database::export_json(const std::vector<int64_t> &only) const {
 }
 
 int64_t Database::import_json(const nlohmann::json &document) {
+    auto no_export = [](const std::string &why) {
+        Diagnostic d;
+        d.code = "K1313";
+        d.message = "the document is no export of a tuning database";
+        d.notes = {why};
+        d.helps = {"`kiln db export` writes one"};
+        return Error(std::move(d));
+    };
+    if (!document.is_object()) { // also where it could not be parsed
+        throw no_export("it does not hold one JSON object: another file, or one that was cut short");
+    }
     int64_t added = 0;
     try {
-        if (!document.is_object() || document.at("kiln_tuning_database").get<int64_t>() > database_version) {
+        if (document.at("kiln_tuning_database").get<int64_t>() > database_version) {
             database_fault("K1313", "the document was written by a later Kiln", "update Kiln");
         }
         Transaction t(state_->db);
@@ -71,12 +82,7 @@ int64_t Database::import_json(const nlohmann::json &document) {
         }
         t.commit();
     } catch (const nlohmann::json::exception &e) {
-        Diagnostic d;
-        d.code = "K1313";
-        d.message = "the document is no export of a tuning database";
-        d.notes = {e.what()};
-        d.helps = {"`kiln db export` writes one"};
-        throw Error(std::move(d));
+        throw no_export(e.what());
     }
     return added;
 }
