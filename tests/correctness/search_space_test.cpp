@@ -7,6 +7,8 @@
 #include "dsl/schedule/Print.h"
 #include "dsl/search/search/Search.h"
 #include "dsl/search/space/Accept.h"
+#include "dsl/search/space/Context.h"
+#include "dsl/search/space/Render.h"
 #include "dsl/search/space/Space.h"
 
 #include <gtest/gtest.h>
@@ -137,6 +139,48 @@ TEST(SearchSpace, CandidatesOfAnyPipelineAreLegalAndRight) {
         }
     }
     EXPECT_LE(aborted, 3);
+}
+
+/// Each row less its mean, over its sum of squared deviations: a second sum over what the first one gave.
+std::vector<Halide::Func> rows_in_two_sums() {
+    Halide::Var x("x"), y("y");
+    Halide::RDom r(0, 256, "r");
+    Halide::Func in("in"), sum("sum"), mean("mean"), squares("squares"), scale("scale"), out("out");
+    in(x, y) = (x * 7 + y * 13) % 64;
+    sum(y) = 0;
+    sum(y) += in(r, y);
+    mean(y) = sum(y) / 256;
+    squares(y) = 0;
+    squares(y) += (in(r, y) - mean(y)) * (in(r, y) - mean(y));
+    scale(y) = squares(y) / 256 + 1;
+    out(x, y) = (in(x, y) - mean(y)) * 1000 / scale(y);
+    return {out};
+}
+
+TEST(SearchSpace, RowsAreSummedWhileTheyAreNear) {
+    const TestPipeline pipeline = {"rows_in_two_sums", rows_in_two_sums, {256, 64}};
+    Problem problem = problem_of_test(pipeline, cpu);
+    search::PlanContext context(problem);
+    EXPECT_TRUE(context.reduces_contiguous("sum"));
+    EXPECT_TRUE(context.reduces_contiguous("squares")) << "the mean does not move with the reduction";
+    // Some seed has both sums, and what lies between them, row by row in the loops of `out`.
+    int found = 0;
+    for (const Candidate &c : search::pipeline_space(problem)->seeds()) {
+        std::optional<search::Plan> plan = search::plan_of(context, c.schedule);
+        ASSERT_TRUE(plan) << c.text();
+        bool near = true;
+        for (const char *func : {"sum", "squares", "mean", "scale"}) {
+            const search::FuncPlan &f = plan->funcs.at(func);
+            near = near && (f.place.where == search::Where::Inline ||
+                            (f.place.where == search::Where::At &&
+                             context.region(*plan, func, f.place) == std::vector<int64_t>{1}));
+        }
+        if (near && found++ == 0) {
+            EXPECT_GT(plan->funcs.at("squares").rfactor, 0) << c.text();
+            expect_right(pipeline, values_of(pipeline, nullptr), c);
+        }
+    }
+    EXPECT_GT(found, 0);
 }
 
 TEST(SearchSpace, StepsOfABeamAreLegalAndSaidOnce) {

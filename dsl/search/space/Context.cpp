@@ -69,7 +69,14 @@ bool PlanContext::reduces_contiguous(const std::string &func) const {
     for (size_t s = 1; s < f.stages.size(); s++) {
         bool pure = false, reduced = false;
         for (const Access &read : a.stages[s].reads) {
-            if (read.dims.empty()) {
+            // What does not move with the reduction (the mean of a row, say) is read once for a whole sum.
+            bool moves = std::any_of(read.dims.begin(), read.dims.end(), [&](const AccessDim &dim) {
+                return std::any_of(dim.terms.begin(), dim.terms.end(), [&](const AccessDim::Term &t) {
+                    return std::any_of(f.stages[s].dims.begin(), f.stages[s].dims.end(),
+                                       [&](const DimInfo &d) { return d.is_rvar && d.name == t.loop; });
+                });
+            });
+            if (!moves) {
                 continue;
             }
             for (const AccessDim::Term &t : read.dims[0].terms) {

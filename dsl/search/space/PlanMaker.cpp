@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace kiln::search {
 
@@ -10,7 +11,18 @@ namespace {
 class Maker {
 public:
     Maker(const PlanContext &cx, const Policy &policy, Rng *rng)
-        : cx(cx), policy(policy), rng(rng), plan(cx.start()) {}
+        : cx(cx), policy(policy), rng(rng), plan(cx.start()) {
+        for (const std::string &func : cx.funcs) { // producers first
+            for (const StageAlgorithm &stage : cx.algorithm(func).stages) {
+                for (const Access &read : stage.reads) {
+                    if (read.func != func && !cx.info(read.func).is_input &&
+                        (after_row_sums.count(read.func) > 0 || cx.reduces_contiguous(read.func))) {
+                        after_row_sums.insert(func);
+                    }
+                }
+            }
+        }
+    }
 
     Plan run() {
         std::vector<std::string> order(cx.funcs.rbegin(), cx.funcs.rend());
@@ -25,6 +37,7 @@ private:
     const Policy &policy;
     Rng *rng;
     Plan plan;
+    std::set<std::string> after_row_sums; ///< Funcs that read sums along rows, themselves or through others
 
     bool chance(double p) { return rng ? std::uniform_real_distribution<>(0, 1)(*rng) < p : p >= 0.5; }
     template<typename T>
@@ -89,6 +102,13 @@ private:
             if (policy.inner_height > 0) {
                 f.tile[Outer][1] = policy.inner_height;
             }
+            if (cx.info(func).is_output && after_row_sums.count(func) > 0 && chance(0.9)) {
+                // Row by row, so that all that lies between its sums and it can stand where its row is.
+                f.tile[Task][0] = 0;
+                for (size_t d = 1; d < dims; d++) {
+                    f.tile[Outer][d] = 1;
+                }
+            }
         }
         if (f.vector_dim >= 0) {
             f.tile[Block][static_cast<size_t>(f.vector_dim)] =
@@ -125,7 +145,9 @@ private:
 
     void pure(const std::string &func) {
         FuncPlan &f = plan.funcs.at(func);
-        PlanPlace place = place_at(func, policy.fuse_level);
+        bool of_row = !cx.is_gpu && after_row_sums.count(func) > 0;
+        PlanPlace place =
+            place_at(func, of_row ? std::max<int>(policy.fuse_level, Outer) : policy.fuse_level);
         if (place.where == Where::At && chance(policy.fuse)) {
             f.place = place;
             if (policy.slide && place.level > Task) {
@@ -387,6 +409,7 @@ std::vector<Policy> seed_policies(const PlanContext &cx) {
         add(roots, "roots");
     }
     Policy rows = p;
+    rows.inline_cost = 6;
     for (int64_t height : {4, 8, 16}) {
         rows.height = height, rows.unroll_vectors = 4, rows.fuse_level = Outer;
         add(rows, "rows");
