@@ -27,7 +27,7 @@ struct Draft {
     d.code = "K0923";
     d.message = fmt::format("option `--when` does not take `{}`", text);
     d.helps.push_back("write `x.extent(0) >= 64`, `x.extent(0) <= 8`, `x.extent(0) % 16 == 0`, `x.stride(1) "
-                      "% 4 == 0`, `x.aligned(16)` or `device.is(gpu)`");
+                      "% 4 == 0`, `x.aligned(16)`, `device.is(gpu)` or `device.vector(16)`");
     throw Error(std::move(d));
 }
 

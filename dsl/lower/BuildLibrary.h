@@ -29,10 +29,11 @@ struct VariantCondition {
         DeviceAlignedTo, ///< of tile kernels; unlike AlignedTo says nothing of the host's copy
         BlocksAtMost,    ///< of tile kernels: no more blocks of `value` elements than another buffer has
         DeviceIs, ///< of OpenCL: the queue's device is of the kind whose bit in CL_DEVICE_TYPE is `value`
-        ElementsAtMost ///< of code with 32-bit indices: spans at most `value` elements, and has no more
+        ElementsAtMost, ///< of code with 32-bit indices: spans at most `value` elements, and has no more
+        DeviceVector    ///< of OpenCL: that device's own vectors hold `value` float32 at least
     };
     What what = What::ExtentAtLeast;
-    std::string argument;   ///< a buffer; "" with DeviceIs
+    std::string argument;   ///< a buffer; "" with DeviceIs and DeviceVector
     int dimension = 0;      ///< 0 is the innermost; unused by AlignedTo, DeviceAlignedTo and ElementsAtMost
     int64_t value = 0;      ///< elements; bytes for AlignedTo and DeviceAlignedTo
     std::string other = {}; ///< BlocksAtMost: the buffer that is compared with

@@ -7,9 +7,9 @@ namespace kiln {
 namespace {
 
 constexpr std::array condition_names = {
-    "extent_at_least", "extent_at_most", "extent_multiple_of", "stride_multiple_of", "aligned_to",
-    "stride_is",       "min_is",         "device_aligned_to",  "blocks_at_most",     "device_is",
-    "elements_at_most"};
+    "extent_at_least",  "extent_at_most", "extent_multiple_of", "stride_multiple_of", "aligned_to",
+    "stride_is",        "min_is",         "device_aligned_to",  "blocks_at_most",     "device_is",
+    "elements_at_most", "device_vector"};
 
 nlohmann::json to_json(const std::vector<VariantCondition> &list) {
     nlohmann::json conditions = nlohmann::json::array();

@@ -117,6 +117,7 @@ void promise(const std::vector<VariantCondition> &conditions, LegalizedPipeline 
                 case VariantCondition::What::BlocksAtMost:
                 case VariantCondition::What::DeviceIs:
                 case VariantCondition::What::ElementsAtMost:
+                case VariantCondition::What::DeviceVector:
                     break; // These choose the variant; Halide has no use for them.
                 }
             }

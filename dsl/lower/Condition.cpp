@@ -81,6 +81,12 @@ std::optional<VariantCondition> parse_condition(const std::string &text) {
         condition.what = What::DeviceIs;
         return condition;
     }
+    if (is_method(*node, "vector", condition.argument, number) && condition.argument == "device") {
+        condition.what = What::DeviceVector;
+        condition.argument.clear();
+        condition.value = number;
+        return condition;
+    }
     if (node->kind != Node::Kind::Binary || node->args.size() != 2) {
         return std::nullopt;
     }
@@ -102,6 +108,11 @@ std::optional<VariantCondition> parse_condition(const std::string &text) {
     }
     condition.dimension = static_cast<int>(number);
     return condition;
+}
+
+bool is_of_device(const VariantCondition &condition) {
+    return condition.what == VariantCondition::What::DeviceIs ||
+           condition.what == VariantCondition::What::DeviceVector;
 }
 
 const char *device_kind(int64_t bit) {

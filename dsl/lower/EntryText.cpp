@@ -111,7 +111,8 @@ constexpr const char *condition_enumerators[] = {"KILN_EXTENT_AT_LEAST",
                                                  "KILN_DEVICE_ALIGNED_TO",
                                                  "KILN_BLOCKS_AT_MOST",
                                                  "KILN_DEVICE_IS",
-                                                 "KILN_ELEMENTS_AT_MOST"};
+                                                 "KILN_ELEMENTS_AT_MOST",
+                                                 "KILN_DEVICE_VECTOR"};
 
 std::string variants_table(const LibraryParts &parts) {
     std::string declarations, table = "static const kiln_entry_variant variants[] = {\n";

@@ -89,13 +89,15 @@ void check_conditions(const LibraryParts &parts) {
             general.insert(v.request.target.backend);
         }
         for (const VariantCondition &c : v.request.conditions) {
-            if (c.what == VariantCondition::What::DeviceIs) {
+            if (is_of_device(c)) {
+                const std::string text = c.what == VariantCondition::What::DeviceIs
+                                             ? fmt::format("condition `device.is({})`", device_kind(c.value))
+                                             : fmt::format("condition `device.vector({})`", c.value);
                 if (v.request.target.backend != Backend::OpenCL) {
                     fail("K0714",
-                         fmt::format(
-                             "condition `device.is({})` of variant `{}`: only OpenCL's devices have a kind",
-                             device_kind(c.value), v.request.target.str()),
-                         {}, {"leave it out: a target of another backend runs on one kind of device"});
+                         fmt::format("{} of variant `{}`: only OpenCL's devices are asked", text,
+                                     v.request.target.str()),
+                         {}, {"leave it out: a target of another backend says what it runs on"});
                 }
                 continue;
             }
@@ -247,6 +249,10 @@ nlohmann::json variant_json(const CompiledVariant &v, const fs::path &folder,
     for (const VariantCondition &c : v.request.conditions) {
         if (c.what == VariantCondition::What::DeviceIs) {
             conditions.push_back({{"what", condition_name(c.what)}, {"kind", device_kind(c.value)}});
+            continue;
+        }
+        if (c.what == VariantCondition::What::DeviceVector) {
+            conditions.push_back({{"what", condition_name(c.what)}, {"value", c.value}});
             continue;
         }
         conditions.push_back({{"what", condition_name(c.what)},

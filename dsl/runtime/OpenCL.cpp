@@ -19,7 +19,8 @@ namespace {
 using Id = void *;
 constexpr int platform_name = 0x0902, context_devices = 0x1081;
 constexpr int queue_context = 0x1090, queue_device = 0x1091, context_platform = 0x1084;
-constexpr int device_type = 0x1000, device_local_memory = 0x1023, device_name = 0x102B;
+constexpr int device_vector_width = 0x103A, device_type = 0x1000, device_local_memory = 0x1023,
+              device_name = 0x102B;
 constexpr uint64_t type_cpu = 2, type_gpu = 4, type_accelerator = 8, type_all = 0xFFFFFFFF;
 
 struct Driver {
@@ -242,6 +243,19 @@ int acquire(const kiln_call *call, Id *context, Id *queue, bool create, Text &wh
     return KILN_OK;
 }
 
+/// 0 where it cannot be asked.
+template<typename T>
+T device_fact(const kiln_call *call, uint32_t which) {
+    char buffer[message_size];
+    Text why(buffer, sizeof(buffer));
+    Id context, queue, device = nullptr;
+    T fact = 0;
+    const bool known = acquire(call, &context, &queue, true, why) == KILN_OK &&
+                       cl.GetCommandQueueInfo(queue, queue_device, sizeof(device), &device, nullptr) == 0 &&
+                       cl.GetDeviceInfo(device, which, sizeof(fact), &fact, nullptr) == 0;
+    return known ? fact : 0;
+}
+
 bool is_empty(const halide_buffer_t *buffer) {
     for (int i = 0; i < buffer->dimensions; i++) {
         if (buffer->dim[i].extent <= 0) {
@@ -288,14 +302,11 @@ bool opencl_limits(const kiln_call *call, LaunchLimits &limits) {
 }
 
 uint64_t opencl_device_kind(const kiln_call *call) {
-    char buffer[message_size];
-    Text why(buffer, sizeof(buffer));
-    Id context, queue, device = nullptr;
-    uint64_t type = 0;
-    const bool known = acquire(call, &context, &queue, true, why) == KILN_OK &&
-                       cl.GetCommandQueueInfo(queue, queue_device, sizeof(device), &device, nullptr) == 0 &&
-                       cl.GetDeviceInfo(device, device_type, sizeof(type), &type, nullptr) == 0;
-    return known ? type : 0;
+    return device_fact<uint64_t>(call, device_type);
+}
+
+uint32_t opencl_device_vector(const kiln_call *call) {
+    return device_fact<uint32_t>(call, device_vector_width);
 }
 
 void opencl_release_own() {

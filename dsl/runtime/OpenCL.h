@@ -28,8 +28,9 @@ int opencl_queue(const kiln_call *call, void **context, void **queue, Text &why)
 /// What the device of `call` allows; false where it cannot be asked. Threads and blocks are left to the driver.
 bool opencl_limits(const kiln_call *call, LaunchLimits &limits);
 
-/// CL_DEVICE_TYPE of the device of the call's queue; 0 where it cannot be asked.
+/// CL_DEVICE_TYPE and CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT of the device of the call's queue; 0 where it cannot be asked.
 uint64_t opencl_device_kind(const kiln_call *call);
+uint32_t opencl_device_vector(const kiln_call *call);
 
 /// Finishes and drops every context that the runtime made, on every device.
 void opencl_release_own();

@@ -50,8 +50,21 @@ const char *kind_name(uint64_t type) {
     return type & 2 ? "cpu" : type & 4 ? "gpu" : type & 8 ? "accelerator" : "another";
 }
 
-/// Whether the call's device is of the kind that the condition asks for; else `why`.
+bool is_of_device(const kiln_entry_condition &c) {
+    return c.what == KILN_DEVICE_IS || c.what == KILN_DEVICE_VECTOR;
+}
+
+/// Whether the call's device is as the condition asks; else `why`.
 bool device_holds(const Frame &frame, const kiln_entry_condition &c, Text &why) {
+    if (c.what == KILN_DEVICE_VECTOR) {
+        const uint32_t width = opencl_device_vector(&frame.call);
+        if (width >= c.value) {
+            return true;
+        }
+        why("the OpenCL device's vectors hold %u float32, below %lld", width,
+            static_cast<long long>(c.value));
+        return false;
+    }
     const uint64_t type = opencl_device_kind(&frame.call), wanted = static_cast<uint64_t>(c.value);
     if (type & wanted) {
         return true;
@@ -210,8 +223,8 @@ const kiln_entry_variant *select_variant(Frame &frame, const kiln_entry_library 
         }
         for (int c = 0; fits && c < v.condition_count; c++) {
             const kiln_entry_condition &condition = v.conditions[c];
-            fits = condition.what == KILN_DEVICE_IS ? device_holds(frame, condition, why)
-                                                    : !buffers || holds(library, condition, buffers, why);
+            fits = is_of_device(condition) ? device_holds(frame, condition, why)
+                                           : !buffers || holds(library, condition, buffers, why);
         }
         if (fits) {
             return &v;

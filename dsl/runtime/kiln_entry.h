@@ -46,7 +46,9 @@ enum {
     KILN_DEVICE_IS =
         9, /**< OpenCL: CL_DEVICE_TYPE of the call's device has the bit `value`; of no argument */
     KILN_ELEMENTS_AT_MOST =
-        10 /**< `value` elements in all, and from the first to the last of each dimension */
+        10, /**< `value` elements in all, and from the first to the last of each dimension */
+    KILN_DEVICE_VECTOR =
+        11 /**< OpenCL: CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT of that device is `value` at least; of no argument */
 };
 typedef struct kiln_entry_condition {
     uint8_t what, argument, dimension;

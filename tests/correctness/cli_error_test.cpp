@@ -78,7 +78,7 @@ TEST_F(CliErrorTest, WrongValues) {
     expect({"build", "chain_relu", "-o", "out", "--when", "x > 3"}, 2,
            "error[K0923]: option `--when` does not take `x > 3`\n"
            "   = help: write `x.extent(0) >= 64`, `x.extent(0) <= 8`, `x.extent(0) % 16 == 0`, "
-           "`x.stride(1) % 4 == 0`, `x.aligned(16)` or `device.is(gpu)`\n");
+           "`x.stride(1) % 4 == 0`, `x.aligned(16)`, `device.is(gpu)` or `device.vector(16)`\n");
     expect({"build", "chain_relu", "-o", "out", "--when", "device.is(gpux)"}, 2,
            "error[K0923]: option `--when` does not take `device.is(gpux)`\n"
            "   = note: `gpux` of `device.is(gpux)` is no kind of device\n"

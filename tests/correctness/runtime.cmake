@@ -4,8 +4,9 @@ kiln_test(runtime_contract_test LABEL correctness SOURCES runtime_contract_test.
 kiln_test(runtime_shapes_test LABEL correctness SOURCES runtime_shapes_test.cpp LINK kiln)
 kiln_test(runtime_view_test LABEL correctness SOURCES runtime_view_test.cpp LINK kiln)
 kiln_test(runtime_opencl_test LABEL correctness SOURCES runtime_opencl_test.cpp LINK kiln OpenCL::OpenCL)
-# PoCL then has two devices of one platform, for contexts of several.
-set_tests_properties(runtime_opencl_test PROPERTIES ENVIRONMENT "POCL_DEVICES=pthread pthread")
+# PoCL with two devices of one platform, for contexts of several.
+add_test(NAME runtime_opencl_test.devices COMMAND runtime_opencl_test --gtest_filter=*EveryDevice*)
+set_tests_properties(runtime_opencl_test.devices PROPERTIES LABELS correctness ENVIRONMENT "POCL_DEVICES=pthread pthread")
 kiln_test(runtime_variants_test LABEL correctness SOURCES runtime_variants_test.cpp LINK kiln)
 kiln_test(runtime_workspace_test LABEL correctness SOURCES runtime_workspace_test.cpp LINK kiln)
 kiln_test(runtime_cuda_test LABEL correctness SOURCES runtime_cuda_test.cpp LINK kiln)

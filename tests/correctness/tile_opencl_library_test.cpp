@@ -259,6 +259,19 @@ TEST_F(TileOpenCLLibrary, ByKindOfDevice) {
               "tile_product: `opencl`, schedule `default_opencl`; passed over: " + why);
     EXPECT_NE(std::string(elsewhere.info().json).find("\"what\": \"device_is\""), std::string::npos);
     EXPECT_NE(std::string(elsewhere.info().json).find("\"kind\": \"" + other + "\""), std::string::npos);
+    cl_uint width = 0;
+    clGetDeviceInfo(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof(width), &width, nullptr);
+    for (cl_uint need : {width, width + 1}) {
+        BuildRequest r = request("tile_product", product, folder.path() / std::to_string(need));
+        r.variants[0].conditions = {*parse_condition("device.vector(" + std::to_string(need) + ")")};
+        LoadedLibrary lib = load(r);
+        EXPECT_EQ(multiply(lib, 24, 32, 8),
+                  need == width
+                      ? "tile_product: `opencl`, schedule `product`"
+                      : "tile_product: `opencl`, schedule `default_opencl`; passed over: `opencl`: the "
+                        "OpenCL device's vectors hold " +
+                            std::to_string(width) + " float32, below " + std::to_string(need));
+    }
     EXPECT_EQ(elsewhere.prepare(nullptr), KILN_OK) << elsewhere.last_message();
     // Nothing is prepared that this device would never run.
     kiln_entry_library tile_only = elsewhere.info();
@@ -277,6 +290,94 @@ TEST_F(TileOpenCLLibrary, ByKindOfDevice) {
     EXPECT_EQ(here.prepare(&call), KILN_OK) << here.last_message();
     clReleaseCommandQueue(queue);
     clReleaseContext(context);
+}
+
+const std::string schedules = KILN_SOURCE_DIR "/schedules";
+
+/// Products of small integers, of which float32 is exact; the choice that was made.
+std::string multiply_floats(LoadedLibrary &lib, int64_t k, int64_t n, int64_t m) {
+    Array<float> x({k, m}), w({n, k}), y({n, m});
+    x.fill(3);
+    w.fill(5);
+    void *arguments[] = {x.buffer(), w.buffer(), y.buffer()};
+    EXPECT_EQ(lib.call(nullptr, arguments), KILN_OK) << lib.last_message();
+    const std::string choice = lib.last_choice();
+    EXPECT_EQ(lib.copy_to_host(nullptr, y.buffer()), 0) << lib.last_message();
+    int wrong = 0;
+    for (int64_t j = 0; j < m; j++) {
+        for (int64_t i = 0; i < n; i++) {
+            float want = 0;
+            for (int64_t l = 0; l < k; l++) {
+                want += x.at(l, j) * w.at(i, l);
+            }
+            wrong += y.at(i, j) != want;
+        }
+    }
+    EXPECT_EQ(wrong, 0) << n << "x" << m << "x" << k << ": " << choice;
+    EXPECT_TRUE(y.guards_untouched());
+    for (Array<float> *a : {&x, &w, &y}) {
+        lib.device_free(nullptr, a->buffer());
+    }
+    return choice;
+}
+
+/// The schedules that ship for some devices only, forced on this one: whole, ragged and small sizes.
+TEST_F(TileOpenCLLibrary, ShippedProducts) {
+    for (const char *stem : {"opencl_tile", "opencl_cpu", "opencl_cpu_padded"}) {
+        TemporaryFolder folder;
+        BuildRequest r;
+        r.generator = "gemm";
+        r.params = {{"type", "float32"}};
+        r.load = {std::string(KILN_BINARY_DIR) + "/lib/kiln_generators.so"};
+        r.output_dir = folder.path();
+        r.variants.resize(2);
+        r.variants[0].target = r.variants[1].target = Target::parse("opencl");
+        r.variants[0].schedule_file = schedules + "/gemm/" + stem + ".sched";
+        r.variants[0].schedule_text = read_text_file(r.variants[0].schedule_file, "schedule");
+        r.variants[0].conditions = {*parse_condition("w.extent(1) >= 1")};
+        LoadedLibrary lib = load(r);
+        const std::string chosen = std::string("gemm: `opencl`, schedule `gemm_") + stem + "`";
+        for (auto [k, n, m] : {std::tuple(64, 128, 128), std::tuple(36, 132, 129), std::tuple(40, 260, 7),
+                               std::tuple(4, 44, 70), std::tuple(100, 96, 105), std::tuple(4, 4, 1)}) {
+            EXPECT_EQ(multiply_floats(lib, k, n, m), chosen);
+        }
+        for (auto [k, n, m] : {std::tuple(37, 53, 29), std::tuple(5, 131, 97), std::tuple(0, 64, 9)}) {
+            multiply_floats(lib, k, n, m);
+        }
+    }
+}
+
+/// The folder's choice follows the device.
+TEST_F(TileOpenCLLibrary, ShippedProductsByDevice) {
+    cl_platform_id platform = nullptr;
+    cl_device_id device = nullptr;
+    cl_device_type type = 0;
+    cl_uint width = 0;
+    clGetPlatformIDs(1, &platform, nullptr);
+    clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, nullptr);
+    clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof(type), &type, nullptr);
+    clGetDeviceInfo(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof(width), &width, nullptr);
+    TemporaryFolder folder;
+    BuildRequest r;
+    r.generator = "gemm";
+    r.params = {{"type", "float32"}};
+    r.load = {std::string(KILN_BINARY_DIR) + "/lib/kiln_generators.so"};
+    r.output_dir = folder.path();
+    VariantRequest all;
+    all.target = Target::parse("opencl");
+    all.schedule_file = schedules;
+    r.variants = {all};
+    LoadedLibrary lib = load(r);
+    const bool wide = type & CL_DEVICE_TYPE_CPU && width >= 16, gpu = type & CL_DEVICE_TYPE_GPU;
+    auto schedule = [&](int64_t k, int64_t n, int64_t m) {
+        const std::string choice = multiply_floats(lib, k, n, m), before = "schedule `";
+        const size_t at = choice.find(before) + before.size();
+        return choice.substr(at, choice.find('`', at) - at);
+    };
+    EXPECT_EQ(schedule(16, 768, 64), wide ? "gemm_opencl_cpu_padded" : "gemm_opencl");
+    EXPECT_EQ(schedule(16, 128, 128), wide ? "gemm_opencl_cpu" : gpu ? "gemm_opencl_tile" : "gemm_opencl");
+    EXPECT_EQ(schedule(16, 40, 40), "gemm_opencl");
+    EXPECT_EQ(schedule(0, 768, 64), wide ? "gemm_opencl_cpu" : "gemm_opencl");
 }
 
 /// One context of two devices, or of two parts of the only one: each has a program of its own.

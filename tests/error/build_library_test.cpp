@@ -268,8 +268,8 @@ TEST_F(BuildErrors, Conditions) {
 )");
     r.variants[0].conditions = {*parse_condition("device.is(cpu)")};
     EXPECT_EQ(refused(r),
-              R"(error[K0714]: condition `device.is(cpu)` of variant `cpu`: only OpenCL's devices have a kind
-   = help: leave it out: a target of another backend runs on one kind of device
+              R"(error[K0714]: condition `device.is(cpu)` of variant `cpu`: only OpenCL's devices are asked
+   = help: leave it out: a target of another backend says what it runs on
 
 1 error, 0 warnings
 )");
