@@ -360,7 +360,7 @@ TEST_F(TileOpenCLLibrary, ShippedProductsByDevice) {
     TemporaryFolder folder;
     BuildRequest r;
     r.generator = "gemm";
-    r.params = {{"type", "float32"}};
+    r.params = {{"type", "float32"}, {"transpose_w", "false"}};
     r.load = {std::string(KILN_BINARY_DIR) + "/lib/kiln_generators.so"};
     r.output_dir = folder.path();
     VariantRequest all;
