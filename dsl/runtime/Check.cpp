@@ -130,15 +130,10 @@ DeviceAddress device_address(halide_buffer_t *b) {
 int64_t element_count(const halide_buffer_t &buffer) {
     __int128 n = 1;
     for (int i = 0; i < buffer.dimensions; i++) {
-        n *= buffer.dim[i].extent;
-        if (n == 0) {
-            return 0;
-        }
-    }
-    for (int i = 0; i < buffer.dimensions; i++) {
         if (buffer.dim[i].extent == 0) {
             return 0;
         }
+        n *= n > INT64_MAX ? 1 : buffer.dim[i].extent; // more would not fit 128 bits
     }
     return n > INT64_MAX ? -1 : static_cast<int64_t>(n);
 }

@@ -1,6 +1,7 @@
 #include "Select.h"
 
 #include "Amx.h"
+#include "Check.h"
 #include "Cuda.h"
 #include "OpenCL.h"
 
@@ -151,13 +152,13 @@ bool holds(const kiln_entry_library &library, const kiln_entry_condition &c, hal
         return false;
     }
     case KILN_ELEMENTS_AT_MOST: {
-        __int128 elements = 1, most = 1;
+        const int64_t elements = element_count(b);
+        __int128 most = 1;
         for (int d = 0; d < b.dimensions; d++) {
             const __int128 span = static_cast<__int128>(b.dim[d].stride) * b.dim[d].extent;
-            elements *= b.dim[d].extent;
             most = span > most ? span : -span > most ? -span : most;
         }
-        if (elements <= c.value && most <= c.value) {
+        if (elements >= 0 && elements <= c.value && most <= c.value) {
             return true;
         }
         why("`%s` spans more than %lld elements", name, value);
